@@ -1,0 +1,1 @@
+"""The domain: what is public, what is private, and the mechanisms between. Imports no orchestrator."""

@@ -1,0 +1,125 @@
+"""The column types a spec may declare. Everything here is public: it is typed by a person, never read from the rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+MAX_BINS = 10_000
+
+
+class Public(BaseModel):
+    """A frozen piece of the spec; a key it does not know is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+
+class CategoryColumn(Public):
+    """One of the listed values. Anything else becomes `other` if declared, else null, else the first value."""
+
+    type: Literal["category"]
+    values: tuple[str | int, ...] = Field(min_length=1, max_length=MAX_BINS)
+    ordered: bool = Field(False, description="true if the values are listed in a meaningful order")
+    other: bool = Field(False, description="true to keep one code for every value not listed")
+    nullable: bool = False
+
+    @field_validator("values")
+    @classmethod
+    def _distinct(cls, values: tuple[str | int, ...]) -> tuple[str | int, ...]:
+        texts = [str(value) for value in values]
+        repeated = sorted({text for text in texts if texts.count(text) > 1})
+        if repeated:
+            raise ValueError(f"values are listed more than once: {', '.join(repeated)}")
+        return values
+
+
+class IntegerColumn(Public):
+    """Whole numbers from `min` to `max`, clipped, in `bins` nearly equal bins (one a value if that is fewer)."""
+
+    type: Literal["integer"]
+    min: int = Field(ge=-(2**53), le=2**53)
+    max: int = Field(ge=-(2**53), le=2**53)
+    bins: int = Field(32, ge=1, le=MAX_BINS)
+    scale: Literal["linear", "log"] = "linear"
+    nullable: bool = False
+
+    @model_validator(mode="after")
+    def _bounds(self) -> IntegerColumn:
+        if self.min > self.max:
+            raise ValueError(f"min {self.min} is above max {self.max}; swap them")
+        return self
+
+
+class NumberColumn(Public):
+    """Real numbers from `min` to `max`, clipped, in `bins` bins of equal width on the chosen scale."""
+
+    type: Literal["number"]
+    min: float = Field(allow_inf_nan=False)
+    max: float = Field(allow_inf_nan=False)
+    bins: int = Field(32, ge=1, le=MAX_BINS)
+    scale: Literal["linear", "log"] = Field(
+        "linear", description="log: bins widen with the distance from min, as log(1 + x - min)"
+    )
+    decimals: int | None = Field(None, ge=0, le=12, description="round published values to this many decimals")
+    nullable: bool = False
+
+    @model_validator(mode="after")
+    def _bounds(self) -> NumberColumn:
+        if not self.min < self.max:
+            raise ValueError(f"min {self.min:g} must be below max {self.max:g}")
+        return self
+
+
+class BooleanColumn(Public):
+    type: Literal["boolean"]
+    nullable: bool = False
+
+
+class DateColumn(Public):
+    """Days from `min` to `max`, clipped, in calendar periods or in a number of nearly equal bins."""
+
+    type: Literal["date"]
+    min: dt.date
+    max: dt.date
+    bins: Literal["day", "week", "month", "quarter", "year"] | Annotated[int, Field(ge=1, le=MAX_BINS)] = "month"
+    nullable: bool = False
+
+    @model_validator(mode="after")
+    def _bounds(self) -> DateColumn:
+        if self.min > self.max:
+            raise ValueError(f"min {self.min} is after max {self.max}; swap them")
+        return self
+
+
+class DatetimeColumn(Public):
+    """Moments from `min` to `max` (UTC if they carry a zone), clipped, in calendar periods or equal bins."""
+
+    type: Literal["datetime"]
+    min: dt.datetime
+    max: dt.datetime
+    bins: Literal["hour", "day", "week", "month", "quarter", "year"] | Annotated[int, Field(ge=1, le=MAX_BINS)] = "month"
+    nullable: bool = False
+
+    @field_validator("min", "max")
+    @classmethod
+    def _to_utc(cls, moment: dt.datetime) -> dt.datetime:
+        return moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment
+
+    @model_validator(mode="after")
+    def _bounds(self) -> DatetimeColumn:
+        if not self.min < self.max:
+            raise ValueError(f"min {self.min} must be before max {self.max}")
+        return self
+
+
+class IdentifierColumn(Public):
+    """A key or free text: never modelled. `drop` leaves it out; `surrogate` publishes fresh ids, one a row."""
+
+    type: Literal["identifier", "text"]
+    action: Literal["drop", "surrogate"] = "drop"
+
+
+ModelledColumn = CategoryColumn | IntegerColumn | NumberColumn | BooleanColumn | DateColumn | DatetimeColumn
+Column = Annotated[ModelledColumn | IdentifierColumn, Field(discriminator="type")]

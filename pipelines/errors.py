@@ -1,0 +1,61 @@
+"""Errors a user meets: one sentence on what is wrong, one on what to do, and the exit code.
+
+No message may quote a value of the private table: names of columns, files and accounts only.
+"""
+
+from __future__ import annotations
+
+
+class UnderstudyError(Exception):
+    """Base of every expected failure; the command line prints it without a traceback."""
+
+    exit_code = 1
+
+    def __init__(self, problem: str, fix: str = "") -> None:
+        self.problem = problem
+        self.fix = fix
+        super().__init__(f"{problem}\n  -> {fix}" if fix else problem)
+
+    def __reduce__(self) -> tuple[type[UnderstudyError], tuple[str, str]]:
+        # Prefect and Dask pickle exceptions between processes; the default would lose `fix`.
+        return type(self), (self.problem, self.fix)
+
+
+class SpecError(UnderstudyError):
+    """The spec, or the way a command was used, is wrong."""
+
+    exit_code = 2
+
+
+class BudgetRefused(UnderstudyError):
+    """The account cannot pay for this release."""
+
+    exit_code = 3
+
+
+class ChargeBurnt(UnderstudyError):
+    """Budget was charged, the run died before the noisy result was stored, and it can never be redrawn."""
+
+    exit_code = 4
+
+
+class ValidationFailed(UnderstudyError):
+    """The synthetic table breaks its own contract; nothing was published."""
+
+    exit_code = 5
+
+
+class SourceError(UnderstudyError):
+    """The private table cannot be reached or read."""
+
+
+class LedgerError(UnderstudyError):
+    """The ledger is unreachable, busy or inconsistent."""
+
+
+class ChargeHeld(LedgerError):
+    """Another live run holds this charge."""
+
+
+class PublishError(UnderstudyError):
+    """The release could not be written to its target."""

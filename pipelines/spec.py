@@ -1,0 +1,238 @@
+"""The release spec: everything public about one release, typed, versioned by its hash, and refused if it is wrong."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from understudy.pipelines.canonical import hash_of
+from understudy.pipelines.columns import Column, Public
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.privacy.relation import Budget, Relation, Unit
+
+MAX_SPEC_BYTES = 1_000_000
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+
+
+class SourceSpec(Public):
+    uri: str = Field(description="duckdb:///file.duckdb, a Parquet file or directory, or a CSV file", max_length=2000)
+    table: str | None = Field(None, description="table or view name, where the source is a database", max_length=200)
+    snapshot: str = Field(
+        min_length=1, max_length=200, description="names the state of the data; a new one is a new, charged release"
+    )
+
+
+class UnitSpec(Public):
+    entity: str | None = Field(None, description="column that says whose row it is; omit it to protect single rows")
+    max_rows: int = Field(1, ge=1, le=1_000_000, description="rows kept for one entity; the rest are dropped")
+
+    @model_validator(mode="after")
+    def _row_unit(self) -> UnitSpec:
+        if self.entity is None and self.max_rows != 1:
+            raise ValueError("max_rows needs an entity column; name it as unit.entity or drop max_rows")
+        return self
+
+
+class PrivacySpec(Public):
+    account: str = Field(description="ledger account that pays")
+    relation: Relation = Relation.ADD_REMOVE
+    unit: UnitSpec = UnitSpec()
+    epsilon: Decimal = Field(gt=0, le=100)
+    delta: Decimal = Field(gt=0, lt=1)
+    noise: Literal["rounded", "opendp"] = Field("rounded", description="sampler of the integer Gaussian noise")
+
+    @field_validator("account")
+    @classmethod
+    def _account_name(cls, account: str) -> str:
+        return _checked_name(account)
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.epsilon, self.delta)
+
+    @property
+    def protected_unit(self) -> Unit:
+        return Unit(self.unit.entity, self.unit.max_rows)
+
+
+class MethodSpec(Public):
+    """The method's name and its own options, which the method itself checks when it plans."""
+
+    model_config = {**Public.model_config, "extra": "allow"}
+    name: Literal["privpgd", "gaussian", "mixing", "kernel"] = "privpgd"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.__pydantic_extra__ or {})
+
+
+class PublishSpec(Public):
+    to: str = Field(description="a directory, or duckdb:///file.duckdb", max_length=2000)
+    table: str | None = Field(None, description="table name, where the target is a database", max_length=200)
+    rows: int | None = Field(None, ge=1, le=1_000_000_000, description="rows to publish; default: the noisy total")
+
+
+class ComputeSpec(Public):
+    engine: Literal["local", "dask"] = "local"
+    scheduler: str | None = Field(None, description="address of a running Dask scheduler")
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+
+class ReleaseSpec(Public):
+    """One release: what is copied, for whom it is safe, how, and where it goes."""
+
+    name: str
+    source: SourceSpec
+    privacy: PrivacySpec
+    columns: dict[str, Column] = Field(min_length=1, max_length=2000)
+    method: MethodSpec = MethodSpec()
+    publish: PublishSpec
+    compute: ComputeSpec = ComputeSpec()
+
+    @field_validator("name")
+    @classmethod
+    def _release_name(cls, name: str) -> str:
+        return _checked_name(name)
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _column_names(cls, columns: Any) -> Any:
+        if isinstance(columns, dict):
+            for name in columns:
+                if not isinstance(name, str) or not name or len(name) > 200 or not name.isprintable():
+                    raise ValueError("column names must be printable text of at most 200 characters")
+        return columns
+
+    @model_validator(mode="after")
+    def _coherent(self) -> ReleaseSpec:
+        if all(column.type in ("identifier", "text") for column in self.columns.values()):
+            raise ValueError("no column is modelled; declare at least one that is not an identifier or text")
+        entity = self.privacy.unit.entity
+        if entity in self.columns and self.columns[entity].type not in ("identifier", "text"):
+            raise ValueError(
+                f"the entity column {entity!r} cannot be modelled; declare it {{type: identifier, action: drop}}"
+            )
+        return self
+
+    @property
+    def hash(self) -> str:
+        """What the guarantee rests on. How it is computed (`compute`) and where it goes (`publish`) cannot change it."""
+        return hash_of(self.model_dump(mode="json", exclude={"publish", "compute"}))
+
+
+def load_spec(path: Path) -> ReleaseSpec:
+    """Read a spec file; any mistake is one SpecError that names the key, its line and what to do."""
+    try:
+        if path.stat().st_size > MAX_SPEC_BYTES:
+            raise SpecError(f"{path}: a spec has at most {MAX_SPEC_BYTES:,} bytes", "is this really a spec?")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"cannot read the spec {path}: {_reason(error)}", "check the path") from None
+    return parse_spec(text, str(path))
+
+
+def parse_spec(text: str, origin: str = "spec") -> ReleaseSpec:
+    try:
+        root = yaml.compose(text, Loader=_UniqueKeyLoader)
+        tree = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506  a SafeLoader that also refuses duplicate keys
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}" if mark else ""
+        raise SpecError(f"{origin}:{where} not valid YAML: {getattr(error, 'problem', error)}", "fix that line") from None
+    if not isinstance(tree, dict):
+        raise SpecError(f"{origin}: a spec is a mapping with the keys {_keys(ReleaseSpec)}", "see docs/spec.md")
+    try:
+        return ReleaseSpec.model_validate(tree)
+    except ValidationError as error:
+        raise SpecError("\n".join(_explain(problem, root, origin) for problem in error.errors()), _FIX) from None
+
+
+_FIX = "correct the keys named above; `understudy schema` prints what a spec may say"
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """PyYAML lets a later key silently replace an earlier one; here a repeated column is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+def _explain(problem: Any, root: yaml.Node | None, origin: str) -> str:
+    """One line for one pydantic error: file, line, key, what is wrong."""
+    path = [part for part in problem["loc"] if not (isinstance(part, str) and part in _UNION_TAGS)]
+    key = ".".join(str(part) for part in path) or "spec"
+    line = _line_of(root, path)
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "extra_forbidden":
+        message = f"unknown key; valid ones: {_valid_keys(problem['loc'])}"
+    elif problem["type"] == "missing":
+        message = "this key is missing"
+    elif problem["type"] == "union_tag_invalid":
+        message = f"unknown column type; valid ones: {', '.join(sorted(_UNION_TAGS))}"
+    elif problem["type"] == "union_tag_not_found":
+        message = f"a column needs a `type`; valid ones: {', '.join(sorted(_UNION_TAGS))}"
+    return f"{origin}:{f' line {line}:' if line else ''} {key}: {message}"
+
+
+_UNION_TAGS = frozenset(
+    {"category", "integer", "number", "boolean", "date", "datetime", "identifier", "text"}
+)
+
+
+def _valid_keys(location: tuple[Any, ...]) -> str:
+    """The keys of the model that holds the unknown one, found in the JSON schema."""
+    schema = ReleaseSpec.model_json_schema()
+    node: Any = schema
+    for part in location[:-1]:
+        node = _resolve(schema, node)
+        if part in node.get("properties", {}):
+            node = node["properties"][part]
+        elif "discriminator" in node and part in node["discriminator"].get("mapping", {}):
+            node = {"$ref": node["discriminator"]["mapping"][part]}
+        else:
+            node = node.get("additionalProperties", {})
+    return ", ".join(_resolve(schema, node).get("properties", {}))
+
+
+def _resolve(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in node:
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    return node
+
+
+def _line_of(node: yaml.Node | None, path: list[Any]) -> int | None:
+    line = node.start_mark.line + 1 if node else None
+    for part in path:
+        if not isinstance(node, yaml.MappingNode):
+            break
+        for key, value in node.value:
+            if key.value == str(part):
+                node, line = value, key.start_mark.line + 1
+                break
+        else:
+            break
+    return line
+
+
+def _keys(model: type[Public]) -> str:
+    return ", ".join(model.model_fields)
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name[:40]!r} must be lower-case letters, digits, dots, dashes or underscores (at most 100)")
+    return name
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or "it is not UTF-8 text"
