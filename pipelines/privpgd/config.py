@@ -1,4 +1,6 @@
-"""Settings of the generator. None of them can change what was spent: the noise was drawn before any of this runs."""
+"""Settings of the generator. None of them can change what was spent: the noise was drawn before any of this
+runs.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ DEVICES = ("auto", "cpu", "cuda")
 
 @dataclass(frozen=True)
 class PrivPGDConfig:
-    """`particles` None means one per row, at most 100,000; `epochs` 0 leaves all the work to the polish sweeps."""
+    """`particles` None means one per row, at most 100,000; `epochs` 0 leaves all the work to the polish
+    sweeps.
+    """
 
     particles: int | None = None
     epochs: int = 40
@@ -25,8 +29,15 @@ class PrivPGDConfig:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        least = {"batch": 1, "directions": 1, "direction_pool": 1, "quantiles": 2, "bins": 2, "epochs": 0,
-                 "polish_sweeps": 0}
+        least = {
+            "batch": 1,
+            "directions": 1,
+            "direction_pool": 1,
+            "quantiles": 2,
+            "bins": 2,
+            "epochs": 0,
+            "polish_sweeps": 0,
+        }
         for name, bound in least.items():
             if getattr(self, name) < bound:
                 raise GenerationError(f"{name} must be at least {bound}, not {getattr(self, name)}.")

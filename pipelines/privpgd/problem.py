@@ -1,7 +1,7 @@
 """The public problem a generator solves: noisy marginals over a grid of codes, and nothing else.
 
-Everything in this package is post-processing of these values (PrivPGD, Algorithm 3 and Lemma 3.2): no private row is
-in reach, so ordinary random generators are used and every step may be retried for ever.
+Everything in this package is post-processing of these values (PrivPGD, Algorithm 3 and Lemma 3.2): no
+private row is in reach, so ordinary random generators are used and every step may be retried for ever.
 """
 
 from __future__ import annotations
@@ -11,18 +11,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from understudy.pipelines.errors import UnderstudyError
 
 MAX_ORDER = 4
 MAX_CELLS = 50_000_000
 
 
-class GenerationError(ValueError):
-    """The noisy marginals or the request cannot be turned into a table; the message says what to change."""
+class GenerationError(UnderstudyError, ValueError):
+    """The noisy marginals or the request cannot be turned into a table."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyMarginal:
-    """Noisy counts over the cells of `columns`; `sigma` is the noise's standard deviation per cell, in counts."""
+    """Noisy counts over the cells of `columns`; `sigma` is the noise's std per cell, in counts."""
 
     columns: tuple[int, ...]
     counts: npt.NDArray[np.generic]
@@ -65,7 +68,9 @@ def _validate_marginal(marginal: NoisyMarginal, columns: Sequence[GridColumn]) -
         raise GenerationError(f"{name} names a column outside 0..{len(columns) - 1}.")
     expected = tuple(columns[c].size for c in marginal.columns)
     if np.shape(marginal.counts) != expected:
-        raise GenerationError(f"{name} has shape {np.shape(marginal.counts)} but its columns have sizes {expected}.")
+        raise GenerationError(
+            f"{name} has shape {np.shape(marginal.counts)} but its columns have sizes {expected}."
+        )
     if np.size(marginal.counts) > MAX_CELLS:
         raise GenerationError(f"{name} has over {MAX_CELLS:,} cells; use coarser bins or fewer columns.")
     if not np.isfinite(marginal.sigma) or marginal.sigma < 0:

@@ -1,9 +1,10 @@
 """Best linear estimates of every sub-marginal, by inverse variance over all the marginals that contain it.
 
-Method: noise is independent between cells and marginals, so summing a marginal S with c_S cells down to A gives an
-unbiased estimate of A's counts with variance sigma_S^2 c_S / c_A per cell. Independent unbiased estimates are best
-combined in proportion to 1 / variance (Gauss-Markov). Overlap between marginals thereby *reduces* the noise: a
-column seen in thirteen 2-way marginals is known far better than any one of them says.
+Method: noise is independent between cells and marginals, so summing a marginal S with c_S cells down to A
+gives an unbiased estimate of A's counts with variance sigma_S^2 c_S / c_A per cell. Independent unbiased
+estimates are best combined in proportion to 1 / variance (Gauss-Markov). Overlap between marginals thereby
+*reduces* the noise: a column seen in thirteen 2-way marginals is known far better than any one of them
+says.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
-
 from understudy.pipelines.privpgd.problem import NoisyMarginal
 
 FloatArray = npt.NDArray[np.float64]
 
-# Exact (sigma = 0) counts get this variance, so that they dominate every noisy estimate without dividing by zero.
+# Exact (sigma = 0) counts get this variance, so that they dominate every noisy estimate without dividing by
+# zero.
 EXACT_VARIANCE = 1e-6
 
 
@@ -40,7 +41,9 @@ def estimate_total(marginals: Sequence[NoisyMarginal]) -> float:
     return float(np.dot(precisions, totals) / precisions.sum())
 
 
-def estimate_closure(marginals: Sequence[NoisyMarginal], sizes: Sequence[int]) -> dict[tuple[int, ...], Estimate]:
+def estimate_closure(
+    marginals: Sequence[NoisyMarginal], sizes: Sequence[int]
+) -> dict[tuple[int, ...], Estimate]:
     """An estimate for every nonempty subset of columns that some marginal covers, smallest subsets first."""
     sums: dict[tuple[int, ...], FloatArray] = {}
     precision: dict[tuple[int, ...], float] = {}

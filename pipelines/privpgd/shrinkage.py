@@ -1,12 +1,14 @@
-"""From unbiased signed estimates to probability tables that agree on their overlaps and are closer to the truth.
+"""From unbiased signed estimates to probability tables that agree on their overlaps and are closer to the
+truth.
 
-Method: empirical Bayes. A table over A is written as the maximum-entropy table that its own sub-marginals imply
-(E, for a pair the product of its columns) plus an interaction, the part no sub-marginal sees. The interaction is
-observed with known variance s^2 and given the prior N(0, tau^2 E) per cell: departures scale as counts do. tau is
-fitted by maximum likelihood for each table, and the posterior mean E + R tau^2 E / (tau^2 E + s^2) is kept. Where
-noise rules, a table falls back to E (the maximum-entropy bias that lets graphical models win at small epsilon);
-where data rule, it is left alone; cells expected to be empty stay empty. Iterative proportional fitting then makes
-it nonnegative with exactly the sub-marginals already settled, so all targets agree on their overlaps of one column.
+Method: empirical Bayes. A table over A is written as the maximum-entropy table that its own sub-marginals
+imply (E, for a pair the product of its columns) plus an interaction, the part no sub-marginal sees. The
+interaction is observed with known variance s^2 and given the prior N(0, tau^2 E) per cell: departures scale
+as counts do. tau is fitted by maximum likelihood for each table, and the posterior mean E + R tau^2 E /
+(tau^2 E + s^2) is kept. Where noise rules, a table falls back to E (the maximum-entropy bias that lets
+graphical models win at small epsilon); where data rule, it is left alone; cells expected to be empty stay
+empty. Iterative proportional fitting then makes it nonnegative with exactly the sub-marginals already
+settled, so all targets agree on their overlaps of one column.
 """
 
 from __future__ import annotations
@@ -17,48 +19,59 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-
 from understudy.pipelines.privpgd.reconcile import Estimate
 
 FloatArray = npt.NDArray[np.float64]
-Tables = dict[tuple[int, ...], FloatArray]
 
 FITTING_ROUNDS = 30
 FITTING_TOLERANCE = 1e-7
-# A cell keeps at least this share of its expectation, so that fitting can still reach a sub-marginal all of whose
-# cells were estimated below zero.
+# A cell keeps at least this share of its expectation, so that fitting can still reach a sub-marginal all of
+# whose cells were estimated below zero.
 POSITIVE_FLOOR = 1e-3
 PRIOR_SCALES = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 61)])
 
 
-def shrink_all(estimates: Mapping[tuple[int, ...], Estimate], total: float) -> Tables:
-    """Probability tables for every subset of `estimates` (which must come smallest first); `total` is n."""
-    tables: Tables = {}
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A probability table and the mean variance of what is still unknown in a cell."""
+
+    probabilities: FloatArray
+    variance: float
+
+
+def shrink_all(estimates: Mapping[tuple[int, ...], Estimate], total: float) -> dict[tuple[int, ...], Table]:
+    """Tables for every subset of `estimates` (which must come smallest first); `total` is n.
+
+    With less than one row in all there is nothing to learn, and every table is uniform.
+    """
+    tables: dict[tuple[int, ...], Table] = {}
     for subset, estimate in estimates.items():
-        if len(subset) == 1:
-            tables[subset] = project_to_simplex(estimate.counts / total) if total >= 1.0 else _uniform(estimate)
-            continue
-        lower = {
-            kept: tables[tuple(subset[axis] for axis in kept)]
-            for kept in combinations(range(len(subset)), len(subset) - 1)
-        }
-        expected = maximum_entropy(lower, estimate.counts.shape)
+        observed, variance = estimate.counts / max(total, 1.0), estimate.variance / max(total, 1.0) ** 2
         if total < 1.0:
-            tables[subset] = expected
-            continue
-        shrunk = shrink_interaction(estimate.counts / total, expected, estimate.variance / total**2)
-        tables[subset] = fit_proportionally(np.maximum(shrunk, POSITIVE_FLOOR * expected), lower)
+            tables[subset] = Table(np.full(observed.shape, 1.0 / observed.size), variance)
+        elif len(subset) == 1:
+            tables[subset] = Table(project_to_simplex(observed), variance)
+        else:
+            lower = {
+                kept: tables[tuple(subset[axis] for axis in kept)].probabilities
+                for kept in combinations(range(len(subset)), len(subset) - 1)
+            }
+            expected = maximum_entropy(lower, observed.shape)
+            shrunk = shrink_interaction(observed, expected, variance)
+            fitted = fit_proportionally(np.maximum(shrunk.probabilities, POSITIVE_FLOOR * expected), lower)
+            tables[subset] = Table(fitted, shrunk.variance)
     return tables
 
 
-def shrink_interaction(observed: FloatArray, expected: FloatArray, variance: float) -> FloatArray:
-    """Posterior mean of a table given its expectation from lower orders and the noise variance per cell."""
+def shrink_interaction(observed: FloatArray, expected: FloatArray, variance: float) -> Table:
+    """Posterior of a table (its mean may be negative) given its expectation and the noise per cell."""
     residual = observed - expected
     for axis in range(residual.ndim):
         residual = residual - residual.mean(axis=axis, keepdims=True)
     scale = _prior_scale(residual, expected, variance)
     prior = scale * expected
-    return expected + residual * prior / (prior + variance)
+    kept = prior / (prior + variance)
+    return Table(expected + residual * kept, float(np.mean(kept)) * variance)
 
 
 def _prior_scale(residual: FloatArray, expected: FloatArray, variance: float) -> float:
@@ -109,18 +122,5 @@ def project_to_simplex(weights: FloatArray) -> FloatArray:
     return projected / projected.sum()
 
 
-def _uniform(estimate: Estimate) -> FloatArray:
-    return np.full(estimate.counts.shape, 1.0 / estimate.counts.size)
-
-
 def _along(values: FloatArray, axes: tuple[int, ...], ndim: int) -> FloatArray:
     return np.expand_dims(values, tuple(axis for axis in range(ndim) if axis not in axes))
-
-
-@dataclass(frozen=True, eq=False)
-class Target:
-    """What the particles should look like over `columns`, and how much this table's word counts."""
-
-    columns: tuple[int, ...]
-    probabilities: FloatArray
-    weight: float

@@ -1,0 +1,128 @@
+"""PrivPGD, Algorithm 3 in full: projection, particle descent, finalisation; then a discrete polish.
+
+Input is what was already released with noise, so everything here is post-processing (Lemma 3.2) and costs
+nothing. Against the paper: particles start as independent draws of the columns (the table of greatest
+entropy) instead of uniform noise; targets are reconciled and shrunk before projection; and snapping is
+followed by single-code moves towards the target counts, which recovers what rounding to the grid loses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import cos, pi
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from understudy.pipelines.privpgd.config import PrivPGDConfig
+from understudy.pipelines.privpgd.directions import TransportPlan, build_plan
+from understudy.pipelines.privpgd.embedding import build_embedding
+from understudy.pipelines.privpgd.polish import polish
+from understudy.pipelines.privpgd.problem import GenerationError, GridColumn, NoisyMarginal, validate
+from understudy.pipelines.privpgd.targets import Target, build_targets
+from understudy.pipelines.privpgd.transport import CpuParticles
+
+Int32Array = npt.NDArray[np.int32]
+Progress = Callable[[int, int, float], None]
+
+MOST_PARTICLES = 100_000
+
+
+class Particles(Protocol):
+    def step(self, chosen: npt.NDArray[np.intp], slices: npt.NDArray[np.intp], rate: float) -> float: ...
+    def points(self) -> npt.NDArray[np.float32]: ...
+
+
+def synthesize(
+    marginals: Sequence[NoisyMarginal],
+    columns: Sequence[GridColumn],
+    rows: int,
+    config: PrivPGDConfig = PrivPGDConfig(),
+    *,
+    total: float | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Int32Array:
+    """Codes [rows, columns] whose marginals match the noisy ones as far as the noise lets them be known.
+
+    `total` is the table's number of rows where that is public (REPLACE_ONE); otherwise it is estimated from
+    the marginals. A column that no marginal covers is uniform. `seed` makes a run repeatable; it protects
+    nothing and need not be secret. `progress` is told (epochs done, epochs in all, mean SW2^2 of the
+    epoch).
+    """
+    validate(marginals, columns)
+    if rows < 0:
+        raise GenerationError(f"cannot generate {rows} rows.", "Ask for zero rows or more.")
+    rng = np.random.default_rng(seed)
+    targets = build_targets(marginals, columns, total)
+    particles = config.particles or min(max(rows, 1), MOST_PARTICLES)
+    codes = draw_independent(targets.single, particles, rng)
+    if targets.joint and config.epochs:
+        embedding = build_embedding(columns)
+        plan = build_plan(targets.joint, embedding, config.direction_pool, config.quantiles, rng)
+        jitter = rng.random(codes.shape, dtype=np.float32)
+        cloud = _particles_on(config.device, embedding.place(codes, jitter), plan, config.bins)
+        descend(cloud, plan, config, rng, progress)
+        codes = embedding.snap(cloud.points())
+    codes = resize(codes, rows, rng)
+    polish(codes, [*targets.joint, *targets.single], [c.size for c in columns], config.polish_sweeps, rng)
+    return codes
+
+
+def descend(
+    cloud: Particles,
+    plan: TransportPlan,
+    config: PrivPGDConfig,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> float:
+    """Mini-batch particle descent with a rate falling as a cosine; returns the last epoch's loss.
+
+    Stops early once the loss is below what the noise alone would leave: from there on it would fit noise.
+    """
+    loss = float("inf")
+    for epoch in range(config.epochs):
+        rate = config.learning_rate * (1.0 + cos(pi * epoch / config.epochs)) / 2.0
+        order, losses = rng.permutation(plan.marginals), []
+        for first in range(0, len(order), config.batch):
+            chosen = order[first : first + config.batch]
+            pool = np.argsort(rng.random((len(chosen), config.direction_pool)), axis=1)
+            losses.append(cloud.step(chosen, pool[:, : config.directions], rate))
+        loss = float(np.mean(losses))
+        if progress is not None:
+            progress(epoch + 1, config.epochs, loss)
+        if loss <= plan.floor:
+            break
+    return loss
+
+
+def draw_independent(single: Sequence[Target], rows: int, rng: np.random.Generator) -> Int32Array:
+    """Rows whose columns are independent and each as close to its table as whole counts allow."""
+    codes = np.empty((rows, len(single)), dtype=np.int32)
+    for column, target in enumerate(single):
+        edges = np.cumsum(target.probabilities)[:-1]
+        levels = (rng.permutation(rows) + rng.random()) / rows
+        codes[:, column] = np.searchsorted(edges, levels, side="right")
+    return codes
+
+
+def resize(codes: Int32Array, rows: int, rng: np.random.Generator) -> Int32Array:
+    """`rows` of the given rows: each equally often, up to one."""
+    have = codes.shape[0]
+    extra = rng.permutation(have)[: rows % have]
+    return np.concatenate([np.tile(codes, (rows // have, 1)), codes[extra]])
+
+
+def _particles_on(device: str, points: npt.NDArray[np.float32], plan: TransportPlan, bins: int) -> Particles:
+    if device != "cpu":
+        # torch takes seconds to import, and a machine without a GPU needs none of it.
+        import torch
+        from understudy.pipelines.privpgd.transport_torch import TorchParticles
+
+        if torch.cuda.is_available():
+            return TorchParticles(points, plan, bins, "cuda")
+        if device == "cuda":
+            raise GenerationError(
+                "device cuda was asked for, but torch finds none.", "Use device: auto or cpu."
+            )
+    return CpuParticles(points, plan, bins)
