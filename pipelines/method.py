@@ -29,7 +29,7 @@ class PlannedCharge:
 
 @dataclass(frozen=True)
 class NoiseLine:
-    """What one released query will suffer: `std` is the noise per number, `error` its expected relative size if known."""
+    """What one released query will suffer: `std` is the noise of each of its `numbers`, in the query's own units."""
 
     query: str
     numbers: int
@@ -46,6 +46,15 @@ class MethodPlan:
     noise: tuple[NoiseLine, ...]
     steps: tuple[str, ...]
     details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far the synthetic table lies from one released query, and how far the query's own noise lets it lie."""
+
+    query: str
+    distance: float
+    allowed: float
 
 
 class PrivateTable(Protocol):
@@ -84,4 +93,8 @@ class Method(Protocol):
         self, measured: Measurement, spec: ReleaseSpec, domain: TableDomain, rows: int | None, progress: Progress
     ) -> pa.Table:
         """Make a typed synthetic table from released numbers alone. May be called any number of times."""
+        ...
+
+    def agreement(self, synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
+        """Compare the synthetic table with what was released (never with private rows)."""
         ...

@@ -46,6 +46,11 @@ class PrivacySpec(Public):
     delta: Decimal = Field(gt=0, lt=1)
     noise: Literal["rounded", "opendp"] = Field("rounded", description="sampler of the integer Gaussian noise")
 
+    @field_validator("epsilon", "delta")
+    @classmethod
+    def _one_spelling(cls, amount: Decimal) -> Decimal:
+        return amount.normalize()  # 1, 1.0 and 1e0 are one budget and must have one hash
+
     @field_validator("account")
     @classmethod
     def _account_name(cls, account: str) -> str:
@@ -64,11 +69,19 @@ class MethodSpec(Public):
     """The method's name and its own options, which the method itself checks when it plans."""
 
     model_config = {**Public.model_config, "extra": "allow"}
-    name: Literal["privpgd", "gaussian", "mixing", "kernel"] = "privpgd"
+    name: Literal["privpgd", "gaussian", "mixing"] = "privpgd"
 
     @property
     def options(self) -> dict[str, Any]:
         return dict(self.__pydantic_extra__ or {})
+
+
+class GenerateSpec(Public):
+    """How rows are made from what was measured. Post-processing: it can be changed and repeated without paying again."""
+
+    particles: int | None = Field(None, ge=1, le=10_000_000, description="privpgd: default one a row, at most 100,000")
+    epochs: int | None = Field(None, ge=0, le=100_000, description="privpgd: passes over all marginals")
+    device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
 class PublishSpec(Public):
@@ -80,7 +93,6 @@ class PublishSpec(Public):
 class ComputeSpec(Public):
     engine: Literal["local", "dask"] = "local"
     scheduler: str | None = Field(None, description="address of a running Dask scheduler")
-    device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
 class ReleaseSpec(Public):
@@ -91,6 +103,7 @@ class ReleaseSpec(Public):
     privacy: PrivacySpec
     columns: dict[str, Column] = Field(min_length=1, max_length=2000)
     method: MethodSpec = MethodSpec()
+    generate: GenerateSpec = GenerateSpec()
     publish: PublishSpec
     compute: ComputeSpec = ComputeSpec()
 
@@ -121,8 +134,8 @@ class ReleaseSpec(Public):
 
     @property
     def hash(self) -> str:
-        """What the guarantee rests on. How it is computed (`compute`) and where it goes (`publish`) cannot change it."""
-        return hash_of(self.model_dump(mode="json", exclude={"publish", "compute"}))
+        """Of what is measured. How it is computed, what is generated from it and where it goes cannot change that."""
+        return hash_of(self.model_dump(mode="json", exclude={"generate", "publish", "compute"}))
 
 
 def load_spec(path: Path) -> ReleaseSpec:

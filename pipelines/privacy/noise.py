@@ -113,3 +113,20 @@ def _tail_inverse(tail: mpmath.mpf) -> mpmath.mpf:
 
 def _upper_tail(t: mpmath.mpf) -> mpmath.mpf:
     return mpmath.erfc(t / mpmath.sqrt(2)) / 2
+
+
+def discrete_gaussian(shape: int | tuple[int, ...], sigma: float, randomness: RandomSource) -> np.ndarray:
+    """OpenDP's discrete Gaussian (`noise: opendp`), which draws from its own operating-system source.
+
+    `randomness` is accepted so that both samplers have one signature; OpenDP cannot be given another source, and a
+    source other than the operating system's is refused rather than ignored.
+    """
+    if not isinstance(randomness, _OperatingSystem):
+        raise TypeError("OpenDP draws from the operating system; inject randomness only into the rounded Gaussian")
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+    measure = dp.m.make_gaussian(*space, scale=float(sigma))
+    zeros = [0] * int(np.prod(shape))
+    return np.array(measure(zeros), dtype=np.int64).reshape(shape)

@@ -1,0 +1,40 @@
+# `make demo` and `make test` work as the first and only command on a machine with Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint types unit test-slow soak clean
+
+demo: $(STAMP)
+	$(BIN)/understudy demo
+
+test: lint types unit
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $(STAMP)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# Type checkers cannot follow the mapping of top-level folders into one package; a tree of links shows it to them.
+types: $(STAMP)
+	rm -rf build/typing && mkdir -p build/typing/understudy
+	for part in flows tasks pipelines; do ln -s ../../../$$part build/typing/understudy/$$part; done
+	for file in understudy/*; do ln -s ../../../$$file build/typing/understudy/; done
+	MYPYPATH=build/typing $(BIN)/mypy -p understudy
+
+unit: $(STAMP)
+	$(BIN)/pytest -q -n 2 --dist loadfile
+
+test-slow: $(STAMP)
+	$(BIN)/pytest -q -m slow
+
+soak: $(STAMP)
+	$(BIN)/pytest -q -s -m soak
+
+clean:
+	rm -rf build demo .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Prefect flows, each of which reads as a sentence, and the command line."""

@@ -1,0 +1,161 @@
+"""The command line. Every command imports what it needs when it runs, so that --help answers at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from understudy.flows.environment import choose_workspace
+from understudy.pipelines.errors import UnderstudyError
+
+_EPILOG = "Exit codes: 0 done, 2 bad spec or usage, 3 budget refused, 4 burnt charge, 5 validation failed, 1 anything else."
+_SPEC = click.argument("spec", type=click.Path(path_type=Path))
+
+
+class _OneMessageGroup(click.Group):
+    """Turns expected failures into one message and their exit code, without a traceback."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except UnderstudyError as error:
+            click.echo(f"understudy: {error}", err=True)
+            context.exit(error.exit_code)
+
+
+@click.group(cls=_OneMessageGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--home", envvar="UNDERSTUDY_HOME", metavar="DIR", help="Ledger and measurements live here [~/.understudy].")
+@click.option("--ledger", envvar="UNDERSTUDY_LEDGER", metavar="URL", help="Another ledger, such as a PostgreSQL URL.")
+@click.version_option(package_name="understudy")
+def main(home: str | None, ledger: str | None) -> None:
+    """Publish differentially private synthetic copies of warehouse tables, and never spend a budget twice.
+
+    Start with `understudy demo`. For a table of your own: write a spec, `understudy ledger open` an account with a
+    budget, look at `understudy plan SPEC`, then `understudy release SPEC`.
+    """
+    choose_workspace(home, ledger)
+
+
+@main.command()
+@click.option("--directory", type=click.Path(path_type=Path), default=Path("demo"), show_default=True)
+@click.option("--visits", type=click.IntRange(1000, 5_000_000), default=60_000, show_default=True)
+def demo(directory: Path, visits: int) -> None:
+    """Build a small clinic warehouse and release a private copy of it, end to end."""
+    from understudy.flows.demo import run_demo
+
+    run_demo(directory, visits)
+
+
+@main.command()
+@_SPEC
+@click.option("--assume-rows", type=click.IntRange(1), default=100_000, show_default=True,
+              help="A public guess of the table's size, used only to express noise as a share.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+def plan(spec: Path, assume_rows: int, as_json: bool) -> None:
+    """Show what releasing SPEC would spend, its noise, and the balance after. Reads no row."""
+    from understudy.flows.planning import print_plan
+
+    print_plan(spec, assume_rows, as_json)
+
+
+@main.command()
+@_SPEC
+@click.option("--resume", is_flag=True, help="Only finish a release that was charged before; never spend.")
+@click.option("--pay-again", is_flag=True, help="After a burnt charge: pay for a new measurement of the same snapshot.")
+def release(spec: Path, resume: bool, pay_again: bool) -> None:
+    """Release SPEC: measure, generate, validate, publish. Running it again is free and safe."""
+    from understudy.flows.releasing import run_release
+
+    run_release(spec, resume=resume, pay_again=pay_again)
+
+
+@main.command()
+def schema() -> None:
+    """Print the JSON Schema of a spec, for editors and for reading."""
+    import json
+
+    from understudy.pipelines.spec import ReleaseSpec
+
+    click.echo(json.dumps(ReleaseSpec.model_json_schema(), indent=2))
+
+
+@main.group()
+def ledger() -> None:
+    """Open accounts, see what was spent, and prove that the history is whole."""
+
+
+@ledger.command("open")
+@click.argument("account")
+@click.option("--epsilon", required=True, help="Cap on the composed epsilon of all releases.")
+@click.option("--delta", required=True, help="The delta at which the cap holds.")
+@click.option("--relation", type=click.Choice(["add_remove", "replace_one"]), default="add_remove", show_default=True)
+@click.option("--entity", help="Column that says whose row it is; omit it to protect single rows.")
+@click.option("--max-rows", type=click.IntRange(1), default=1, show_default=True, help="Rows an entity may contribute.")
+def ledger_open(account: str, epsilon: str, delta: str, relation: str, entity: str | None, max_rows: int) -> None:
+    """Open ACCOUNT: one per sensitive dataset. Relation and unit are fixed for its life."""
+    from understudy.flows.ledger_commands import open_account
+
+    open_account(account, epsilon, delta, relation, entity, max_rows)
+
+
+@ledger.command("show")
+@click.argument("account", required=False)
+def ledger_show(account: str | None) -> None:
+    """Show what each account has spent, composed over its releases, and what is left."""
+    from understudy.flows.ledger_commands import show
+
+    show(account)
+
+
+@ledger.command("history")
+@click.argument("account")
+def ledger_history(account: str) -> None:
+    """List everything that ever happened to ACCOUNT, oldest first."""
+    from understudy.flows.ledger_commands import history
+
+    history(account)
+
+
+@ledger.command("verify")
+def ledger_verify() -> None:
+    """Recompute the hash chain and compare it with the accounts and charges."""
+    from understudy.flows.ledger_commands import verify
+
+    verify()
+
+
+@ledger.command("cap")
+@click.argument("account")
+@click.option("--epsilon", required=True)
+@click.option("--delta", required=True)
+@click.option("--reason", required=True, help="Kept in the history for ever.")
+def ledger_cap(account: str, epsilon: str, delta: str, reason: str) -> None:
+    """Raise or lower the cap of ACCOUNT, for a recorded reason."""
+    from understudy.flows.ledger_commands import change_cap
+
+    change_cap(account, epsilon, delta, reason)
+
+
+@ledger.command("burn")
+@click.argument("charge")
+@click.option("--reason", required=True, help="Kept in the history for ever.")
+def ledger_burn(charge: str, reason: str) -> None:
+    """Give up CHARGE, whose run is gone: its budget stays spent and it is never drawn."""
+    from understudy.flows.ledger_commands import burn
+
+    burn(charge, reason)
+
+
+@ledger.command("export")
+def ledger_export() -> None:
+    """Print the whole ledger as JSON."""
+    from understudy.flows.ledger_commands import export
+
+    export()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""`understudy plan`: what a release would do and cost. It reads the spec and the ledger, and not one row."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from understudy.pipelines.budgeting import approve
+from understudy.pipelines.domain import TableDomain
+from understudy.pipelines.errors import BudgetRefused, ChargeBurnt
+from understudy.pipelines.method import MethodPlan, NoiseLine
+from understudy.pipelines.methods import method_named
+from understudy.pipelines.privacy.accounting import composed_loss
+from understudy.pipelines.privacy.events import Composed, describe, to_json
+from understudy.pipelines.privacy.ledger import Ledger
+from understudy.pipelines.spec import ReleaseSpec, load_spec
+from understudy.pipelines.workspace import Workspace
+
+MOST_LINES = 12
+MOST_RELEASES = 1000
+
+
+def print_plan(path: Path, assume_rows: int, as_json: bool) -> None:
+    spec = load_spec(path)
+    plan = method_named(spec.method.name).plan(spec, TableDomain.of(spec))
+    if as_json:
+        click.echo(json.dumps(plan_json(spec, plan), indent=2))
+        return
+    show_plan(spec, plan, assume_rows)
+
+
+def show_plan(spec: ReleaseSpec, plan: MethodPlan, assume_rows: int) -> None:
+    console = Console(soft_wrap=True, highlight=False)
+    privacy = spec.privacy
+    loss = composed_loss([charge.event for charge in plan.charges], float(privacy.delta), privacy.relation)
+    console.print(f"[bold]{spec.name}[/bold], snapshot {spec.source.snapshot}, method {plan.method}")
+    console.print(f"protects    {privacy.protected_unit} ({privacy.relation.value})")
+    console.print(f"would spend epsilon {loss.epsilon:.4f} at delta {privacy.delta} ({loss.accountant} accountant)")
+    for charge in plan.charges:
+        console.print(f"            {charge.stage}: {describe(charge.event)}")
+    for step in plan.steps:
+        console.print(f"   - {step}")
+    for caution in cautions(spec):
+        console.print(f"   ! {caution}")
+    console.print()
+    console.print(noise_table(plan.noise, assume_rows))
+    console.print()
+    _print_balance(console, spec, plan)
+
+
+def noise_table(lines: tuple[NoiseLine, ...], assume_rows: int) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("query")
+    for heading in ("numbers", "noise std", f"share of {assume_rows:,} rows"):
+        table.add_column(heading, justify="right")
+    for line in lines[:MOST_LINES]:
+        table.add_row(line.query, f"{line.numbers:,}", f"{line.std:.3f}", f"{line.std / assume_rows:.4%}")
+    if len(lines) > MOST_LINES:
+        rest = lines[MOST_LINES:]
+        low, high = min(line.std for line in rest), max(line.std for line in rest)
+        spread = f"{low:.3f}" if high - low < 1e-9 else f"{low:.3f} to {high:.3f}"
+        table.add_row(f"... and {len(rest)} more", f"{sum(line.numbers for line in rest):,}", spread, "")
+    return table
+
+
+def cautions(spec: ReleaseSpec) -> list[str]:
+    """Choices in a spec that are allowed but that a careful person would look at twice."""
+    found = []
+    strict = [
+        name
+        for name, column in spec.columns.items()
+        if column.type not in ("identifier", "text") and not getattr(column, "nullable", False)
+        and not getattr(column, "other", False)
+    ]  # fmt: skip
+    if strict:
+        found.append(
+            f"{', '.join(strict)}: neither nullable nor `other`; values that cannot be read will count as the first value"
+        )
+    if float(spec.privacy.delta) > 1e-4:
+        found.append(f"delta {spec.privacy.delta} is large; it should be far below one over the number of entities")
+    return found
+
+
+def _print_balance(console: Console, spec: ReleaseSpec, plan: MethodPlan) -> None:
+    ledger = Ledger(Workspace.from_environment().ledger_url)
+    balance = ledger.balance(spec.privacy.account)
+    cap = balance.account.cap
+    console.print(f"account {balance.account.name}: spent {balance.spent.epsilon:.4f} of {cap.epsilon} at delta {cap.delta}")
+    try:
+        approval = approve(ledger, spec, plan)
+    except (BudgetRefused, ChargeBurnt) as refusal:
+        console.print(f"this release would be refused: {refusal}")
+        return
+    if all(ledger.find(mid) is not None for mid in approval.mids):
+        console.print("this release is paid for already: running it spends nothing")
+        return
+    more = balance.remaining(Composed(tuple(charge.event for charge in plan.charges)), most=MOST_RELEASES)
+    fits = f"{more}" if more < MOST_RELEASES else f"at least {MOST_RELEASES}"
+    console.print(
+        f"after this release: {approval.loss_after.epsilon:.4f} spent; the cap pays for {fits} such releases from now on"
+    )
+
+
+def plan_json(spec: ReleaseSpec, plan: MethodPlan) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "snapshot": spec.source.snapshot,
+        "spec_hash": spec.hash,
+        "method": plan.method,
+        "charges": [{"stage": charge.stage, "event": to_json(charge.event)} for charge in plan.charges],
+        "noise": [asdict(line) for line in plan.noise],
+        "steps": list(plan.steps),
+        "details": plan.details,
+    }

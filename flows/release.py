@@ -1,0 +1,36 @@
+"""The release flow: ingest, normalize, select, privatize, generate, validate, publish."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prefect import flow
+
+from understudy.pipelines.publishing.targets import Published
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.tasks.generate import device_tags, generate
+from understudy.tasks.ingest import ingest
+from understudy.tasks.normalize import normalize
+from understudy.tasks.privatize import afford, privatize, recall
+from understudy.tasks.publish import already_published, publish
+from understudy.tasks.select import select
+from understudy.tasks.validate import validate
+
+
+@flow(name="release", flow_run_name="{spec.name} {spec.source.snapshot}", persist_result=False, validate_parameters=True)
+def release(spec: ReleaseSpec, base: Path = Path(), resume: bool = False, pay_again: bool = False) -> Published:
+    """Publish a differentially private synthetic copy of the table that `spec` describes.
+
+    Running it again is always safe: what was paid for is reused, what was published is left alone.
+    """
+    plan = select(spec)
+    approval = afford(spec, plan, resume, pay_again)
+    if (published := already_published(spec, approval, base)) is not None:
+        return published
+    measured = recall(spec, plan, approval)
+    if measured is None:
+        table = normalize(ingest(spec, base), spec)
+        measured = privatize(table, spec, plan, approval)  # the only place that draws noise and spends budget
+    synthetic = generate.with_options(tags=device_tags(spec))(measured, spec)  # post-processing from here on
+    agreements = validate(synthetic, measured, spec)
+    return publish(synthetic, measured, agreements, spec, plan, approval, base)

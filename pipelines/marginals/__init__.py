@@ -1,0 +1,1 @@
+"""Marginals: which ones, counted exactly, and released with noise."""

@@ -1,0 +1,95 @@
+"""Which marginals are measured and how much of the budget each receives, decided from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from understudy.pipelines.domain import TableDomain
+from understudy.pipelines.errors import SpecError
+
+MAX_CELLS = 20_000_000
+Clique = tuple[int, ...]
+Named = Literal["all-1way", "all-2way", "all-3way"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Column-index cliques and the share of the privacy budget of each; shares are squared weights and sum to 1."""
+
+    cliques: tuple[Clique, ...]
+    shares: tuple[float, ...]
+
+    def noise_stds(self, noise_multiplier: float, sensitivity: float) -> tuple[float, ...]:
+        """Standard deviation per count of each clique.
+
+        With std_i = z Δ / sqrt(share_i), one unit moves the counts divided by their stds by at most
+        sqrt(sum Δ^2 / std_i^2) = sqrt(sum share_i) / z <= 1/z in L2: the whole workload is one Gaussian event of
+        noise multiplier z.
+        """
+        return tuple(noise_multiplier * sensitivity / math.sqrt(share) for share in self.shares)
+
+
+def choose_workload(
+    marginals: Named | Sequence[Sequence[str]], domain: TableDomain, one_way_share: float
+) -> Workload:
+    """All k-way marginals or an explicit list, plus every one-way marginal that is not listed already.
+
+    One-way marginals share `one_way_share` of the budget; the others share the rest equally.
+    """
+    chosen = _named(marginals, domain) if isinstance(marginals, str) else _listed(marginals, domain)
+    _refuse_huge(chosen, domain)
+    wide = [clique for clique in chosen if len(clique) > 1]
+    narrow = [clique for clique in chosen if len(clique) == 1]
+    if wide and one_way_share > 0:
+        narrow = [(index,) for index in range(len(domain.columns))]
+    return Workload(tuple(narrow + wide), _shares(len(narrow), len(wide), one_way_share))
+
+
+def _shares(narrow: int, wide: int, one_way_share: float) -> tuple[float, ...]:
+    if not wide:
+        return (1 / narrow,) * narrow
+    if not narrow:
+        return (1 / wide,) * wide
+    # Listed one-way marginals are paid even when no share was set aside: as much each as a wide one.
+    part = one_way_share or narrow / (narrow + wide)
+    return (part / narrow,) * narrow + ((1 - part) / wide,) * wide
+
+
+def _named(marginals: Named, domain: TableDomain) -> list[Clique]:
+    order = min({"all-1way": 1, "all-2way": 2, "all-3way": 3}[marginals], len(domain.columns))
+    return list(combinations(range(len(domain.columns)), order))
+
+
+def _listed(marginals: Sequence[Sequence[str]], domain: TableDomain) -> list[Clique]:
+    cliques: list[Clique] = []
+    for names in marginals:
+        unknown = [name for name in names if name not in domain.names]
+        if unknown:
+            raise SpecError(
+                f"method.marginals names {', '.join(map(repr, unknown))}, which no modelled column is called",
+                f"modelled columns: {', '.join(domain.names)}",
+            )
+        clique = tuple(sorted({domain.index(name) for name in names}))
+        if len(clique) != len(names) or not clique:
+            raise SpecError("method.marginals repeats a column within one marginal, or has an empty one", "list each once")
+        if clique in cliques:
+            raise SpecError(f"method.marginals lists {list(names)} twice", "list each marginal once")
+        cliques.append(clique)
+    if not cliques:
+        raise SpecError("method.marginals is an empty list", "name some, or write all-2way")
+    return cliques
+
+
+def _refuse_huge(cliques: Sequence[Clique], domain: TableDomain) -> None:
+    for clique in cliques:
+        cells = math.prod(domain.sizes[index] for index in clique)
+        if cells > MAX_CELLS:
+            names = " x ".join(domain.names[index] for index in clique)
+            raise SpecError(
+                f"the marginal {names} has {cells:,} cells, above the limit of {MAX_CELLS:,}",
+                "use fewer bins for these columns or list the marginals you need",
+            )

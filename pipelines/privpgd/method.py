@@ -1,0 +1,163 @@
+"""PrivPGD as a method of the flow: noisy marginals are bought once, particles are moved to fit them.
+
+Reference. PrivPGD: Particle Gradient Descent and Optimal Transport for Private Tabular Data Synthesis, Algorithm 3.
+The guarantee is that of `marginals.mechanism`; all of this module after `purchase` is post-processing (Lemma 3.2).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.pipelines.decoding import decode
+from understudy.pipelines.domain import TableDomain
+from understudy.pipelines.encoding import encode
+from understudy.pipelines.marginals.counting import count_marginals
+from understudy.pipelines.marginals.mechanism import MarginalNoise, calibrate_marginals, release_counts
+from understudy.pipelines.marginals.workload import Workload, choose_workload
+from understudy.pipelines.measurement import Measurement
+from understudy.pipelines.method import Agreement, MethodPlan, NoiseLine, PlannedCharge, PrivateTable, Progress, Purchase
+from understudy.pipelines.privacy.noise import RandomSource
+from understudy.pipelines.privacy.relation import Relation
+from understudy.pipelines.privpgd.options import privpgd_options
+from understudy.pipelines.spec import ReleaseSpec
+
+STAGE = "marginals"
+# A synthetic marginal may miss the noisy one by the noise itself and by what a finite set of particles cannot express.
+NOISE_SLACK = 1.5
+MODEL_SLACK = 0.05
+
+
+class PrivPGDMethod:
+    name = "privpgd"
+
+    def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan:
+        workload, noise = _decide(spec, domain)
+        lines = tuple(
+            NoiseLine(_title(clique, domain), _cells(clique, domain), std)
+            for clique, std in zip(workload.cliques, noise.stds, strict=True)
+        )
+        wide = sum(len(clique) > 1 for clique in workload.cliques)
+        return MethodPlan(
+            method=self.name,
+            charges=(PlannedCharge(STAGE, noise.event),),
+            noise=lines,
+            steps=(
+                f"count {len(workload.cliques)} marginals exactly ({len(workload.cliques) - wide} one-way, {wide} wider)",
+                "add rounded Gaussian noise to every cell, once",
+                "move particles until their marginals fit the noisy ones",
+            ),
+            details={"marginals": len(workload.cliques), "cells": sum(line.numbers for line in lines)},
+        )
+
+    def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
+        workload, noise = _decide(spec, table.domain)
+        exact = table.counts(workload.cliques)
+        privacy = spec.privacy
+
+        def draw(randomness: RandomSource) -> Measurement:
+            noisy, event = release_counts(exact, noise, privacy.relation, privacy.protected_unit, randomness)
+            if event != plan.charges[0].event:
+                raise AssertionError("the drawn noise is not the planned noise; nothing is released")
+            return _measurement(noisy, workload, noise, table.domain, _public_total(exact, spec))
+
+        return purchase(plan.charges[0], draw)
+
+    def generate(
+        self, measured: Measurement, spec: ReleaseSpec, domain: TableDomain, rows: int | None, progress: Progress
+    ) -> pa.Table:
+        # torch and numba take seconds to import, and planning needs neither.
+        from understudy.pipelines.privpgd.config import PrivPGDConfig
+        from understudy.pipelines.privpgd.engine import synthesize
+        from understudy.pipelines.privpgd.problem import GridColumn, NoisyMarginal
+
+        marginals = [NoisyMarginal(c, counts, std) for c, counts, std in released_marginals(measured)]
+        columns = [GridColumn(c.size, c.ordered, c.off_axis_codes) for c in domain.columns]
+        config = PrivPGDConfig(particles=spec.generate.particles, device=spec.generate.device)
+        if spec.generate.epochs is not None:
+            config = replace(config, epochs=spec.generate.epochs)
+        total = measured.facts["public_total"]
+        codes = synthesize(
+            marginals,
+            columns,
+            rows if rows is not None else noisy_total(measured),
+            config,
+            total=total,
+            progress=lambda done, steps, loss: progress(done, steps, f"transport loss {loss:.2e}"),
+        )
+        return decode(codes, domain, np.random.default_rng())
+
+    def agreement(self, synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
+        """Total variation between each noisy marginal and the synthetic one, against what the noise alone causes."""
+        released = list(released_marginals(measured))
+        total = max(1.0, float(noisy_total(measured)))
+        encoded = encode(synthetic, domain)
+        counted = count_marginals([encoded], domain.sizes, [clique for clique, _, _ in released])
+        return [
+            Agreement(
+                _title(clique, domain),
+                float(np.abs(fitted / max(1, encoded.rows) - noisy / total).sum() / 2),
+                # E|N(0, s^2)| = s sqrt(2/pi) per cell; half of their sum, over n, is what pure noise would show.
+                NOISE_SLACK * noisy.size * std * math.sqrt(2 / math.pi) / (2 * total) + MODEL_SLACK,
+            )
+            for (clique, noisy, std), fitted in zip(released, counted, strict=True)
+        ]
+
+
+def released_marginals(measured: Measurement) -> list[tuple[tuple[int, ...], np.ndarray, float]]:
+    """(column indices, noisy counts, std per cell) of every marginal that was bought."""
+    return [
+        (tuple(clique), measured.arrays[f"marginal_{i}"], std)
+        for i, (clique, std) in enumerate(zip(measured.facts["cliques"], measured.facts["stds"], strict=True))
+    ]
+
+
+def noisy_total(measured: Measurement) -> int:
+    """The number of rows to publish: the public total, or the inverse-variance mean of the noisy marginals' sums."""
+    total = measured.facts["public_total"]
+    if total is not None:
+        return max(1, int(total))
+    estimates = [(float(noisy.sum()), noisy.size * std**2) for _, noisy, std in released_marginals(measured)]
+    weight = math.fsum(1 / variance for _, variance in estimates)
+    return max(1, round(math.fsum(value / variance for value, variance in estimates) / weight))
+
+
+def _decide(spec: ReleaseSpec, domain: TableDomain) -> tuple[Workload, MarginalNoise]:
+    options = privpgd_options(spec.method)
+    workload = choose_workload(options.marginals, domain, options.one_way_share)
+    privacy = spec.privacy
+    noise = calibrate_marginals(workload, privacy.budget, privacy.relation, privacy.protected_unit, privacy.noise)
+    return workload, noise
+
+
+def _public_total(exact: list[np.ndarray], spec: ReleaseSpec) -> int | None:
+    """n is public under REPLACE_ONE of single rows; an entity may bring fewer rows than its cap, so there it is not."""
+    if spec.privacy.relation is Relation.REPLACE_ONE and spec.privacy.unit.entity is None:
+        return int(exact[0].sum())
+    return None
+
+
+def _measurement(
+    noisy: list[np.ndarray], workload: Workload, noise: MarginalNoise, domain: TableDomain, public_total: int | None
+) -> Measurement:
+    facts: dict[str, Any] = {
+        "cliques": [list(clique) for clique in workload.cliques],
+        "columns": list(domain.names),
+        "sizes": list(domain.sizes),
+        "stds": list(noise.stds),
+        "sampler": noise.sampler,
+        "public_total": public_total,
+    }
+    return Measurement("marginals", facts, {f"marginal_{i}": counts for i, counts in enumerate(noisy)})
+
+
+def _title(clique: tuple[int, ...], domain: TableDomain) -> str:
+    return " x ".join(domain.names[index] for index in clique)
+
+
+def _cells(clique: tuple[int, ...], domain: TableDomain) -> int:
+    return math.prod(domain.sizes[index] for index in clique)

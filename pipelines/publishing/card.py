@@ -1,0 +1,179 @@
+"""The card: one self-contained page that says what a release is, how good it is and what it promises.
+
+Everything on it is public: the manifest, the synthetic rows, and noisy measurements that were paid for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.pipelines.domain import TableDomain
+from understudy.pipelines.encoding import encode
+from understudy.pipelines.marginals.counting import count_marginals
+from understudy.pipelines.method import Agreement
+from understudy.pipelines.publishing.manifest import Manifest
+from understudy.pipelines.publishing.svg import bar_chart, budget_gauge, heat_map
+
+SAMPLE_ROWS = 8
+MOST_AGREEMENTS = 12
+MOST_DEPENDENCE_COLUMNS = 24
+
+
+@dataclass(frozen=True)
+class MeasuredColumn:
+    """A column's noisy one-way shares, and the standard deviation of each."""
+
+    shares: np.ndarray
+    std: float
+
+
+def render_card(
+    manifest: Manifest,
+    synthetic: pa.Table,
+    domain: TableDomain,
+    measured: dict[str, MeasuredColumn],
+    agreements: Sequence[Agreement],
+    spent_before: float,
+) -> str:
+    encoded = encode(synthetic, domain)
+    template = files(__package__).joinpath("card_template.html").read_text(encoding="utf-8")
+    fields = {
+        "name": escape(manifest.name),
+        "snapshot": escape(manifest.snapshot),
+        "release_id": escape(manifest.release_id),
+        "created_at": escape(manifest.created_at),
+        "epsilon": f"{manifest.guarantee.epsilon:.3g}",
+        "delta": f"{manifest.guarantee.delta:.2g}",
+        "rows": f"{manifest.rows:,}",
+        "columns": str(len(manifest.columns)),
+        "method": escape(manifest.method),
+        "sentence": escape(manifest.guarantee.sentence),
+        "unit": escape(manifest.guarantee.unit),
+        "accountant": escape(manifest.guarantee.accountant),
+        "gauge": budget_gauge(spent_before, manifest.account.spent_epsilon, float(manifest.account.cap_epsilon)),
+        "account": escape(manifest.account.name),
+        "steps": "".join(f"<li>{escape(step)}</li>" for step in manifest.steps),
+        "distributions": _distributions(encoded.columns, domain, measured),
+        "dependence": _dependence(encoded, domain),
+        "agreement": _agreement_table(agreements),
+        "noise": _noise_table(manifest),
+        "schema": _schema_table(manifest, domain),
+        "sample": _sample_table(synthetic),
+        "events": _events_table(manifest),
+        "spec_hash": manifest.spec_hash,
+        "versions": escape(", ".join(f"{name} {number}" for name, number in manifest.versions.items())),
+    }
+    for key, value in fields.items():
+        template = template.replace("{{ " + key + " }}", value)
+    return template
+
+
+def _distributions(
+    codes: Sequence[np.ndarray], domain: TableDomain, measured: dict[str, MeasuredColumn]
+) -> str:
+    figures = []
+    for column, values in zip(domain.columns, codes, strict=True):
+        counts = np.bincount(values, minlength=column.size).astype(float)
+        shares = counts / max(1.0, counts.sum())
+        known = measured.get(column.name)
+        chart = bar_chart(
+            column.code_labels(), shares, known.shares if known else None, known.std if known else 0.0
+        )
+        figures.append(f"<figure><figcaption>{escape(column.name)}</figcaption>{chart}</figure>")
+    return "".join(figures)
+
+
+def _dependence(encoded: object, domain: TableDomain) -> str:
+    """Cramer's V of every pair of columns of the synthetic table."""
+    from understudy.pipelines.encoding import EncodedBatch
+
+    assert isinstance(encoded, EncodedBatch)
+    shown = min(len(domain.columns), MOST_DEPENDENCE_COLUMNS)
+    pairs = [(i, j) for i in range(shown) for j in range(i + 1, shown)]
+    matrix = np.eye(shown)
+    for (i, j), table in zip(pairs, count_marginals([encoded], domain.sizes, pairs), strict=True):
+        matrix[i, j] = matrix[j, i] = cramers_v(table)
+    names = list(domain.names[:shown])
+    return heat_map(matrix, names, names, numbers=shown <= 16)
+
+
+def cramers_v(table: np.ndarray) -> float:
+    """Strength of association of a contingency table, from 0 (independent) to 1."""
+    counts = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0].astype(float)
+    total = counts.sum()
+    smaller = min(counts.shape) - 1 if counts.size else 0
+    if total == 0 or smaller < 1:
+        return 0.0
+    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
+    return float(np.sqrt(((counts - expected) ** 2 / expected).sum() / total / smaller))
+
+
+def _agreement_table(agreements: Sequence[Agreement]) -> str:
+    worst = sorted(agreements, key=lambda line: line.distance / max(line.allowed, 1e-12), reverse=True)
+    rows = [
+        f"<tr><td>{escape(line.query)}</td><td>{line.distance:.4f}</td><td>{line.allowed:.4f}</td></tr>"
+        for line in worst[:MOST_AGREEMENTS]
+    ]
+    more = len(worst) - MOST_AGREEMENTS
+    note = f"<p>The {MOST_AGREEMENTS} closest to their limit; {more} more are farther from it.</p>" if more > 0 else ""
+    head = "<tr><th>released query</th><th>distance of the synthetic table</th><th>allowed by the noise</th></tr>"
+    return f"<table>{head}{''.join(rows)}</table>{note}"
+
+
+def _noise_table(manifest: Manifest) -> str:
+    groups: dict[tuple[int, float], list[str]] = {}
+    for fact in manifest.noise:
+        groups.setdefault((fact.query.count(" x ") + 1, round(fact.std, 6)), []).append(fact.query)
+    cells = {key: sum(f.numbers for f in manifest.noise if f.query in names) for key, names in groups.items()}
+    rows = [
+        f"<tr><td>{len(names)} {width}-way quer{'y' if len(names) == 1 else 'ies'}</td><td>{cells[width, std]:,}</td>"
+        f"<td>{std:.3f}</td></tr>"
+        for (width, std), names in groups.items()
+    ]
+    head = "<tr><th>what was measured</th><th>numbers released</th><th>standard deviation of the noise</th></tr>"
+    return f"<table>{head}{''.join(rows)}</table>"
+
+
+def _schema_table(manifest: Manifest, domain: TableDomain) -> str:
+    declared = manifest.spec["columns"]
+    rows = []
+    for name in manifest.columns:
+        column = next((column for column in domain.columns if column.name == name), None)
+        if column is None:
+            detail = "fresh ids, unrelated to the real ones"
+        else:
+            extras = [text for text, on in (("other", column.has_other), ("null", column.nullable)) if on]
+            detail = f"{column.value_codes} {'values' if column.kind == 'category' else 'bins'}"
+            detail += f" and {', '.join(extras)}" if extras else ""
+        rows.append(f"<tr><td>{escape(name)}</td><td>{escape(declared[name]['type'])}</td><td>{detail}</td></tr>")
+    return f"<table><tr><th>column</th><th>type</th><th>domain</th></tr>{''.join(rows)}</table>"
+
+
+def _sample_table(synthetic: pa.Table) -> str:
+    rows = synthetic.slice(0, SAMPLE_ROWS).to_pylist()
+    head = "".join(f"<th>{escape(name)}</th>" for name in synthetic.column_names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_cell(row[name])}</td>" for name in synthetic.column_names) + "</tr>" for row in rows
+    )
+    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return '<span class="null">null</span>'
+    return escape(f"{value:.2f}" if isinstance(value, float) else str(value))
+
+
+def _events_table(manifest: Manifest) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(event.stage)}</td><td>{escape(event.description)}</td><td><code>{event.mid[:16]}</code></td>"
+        f"<td><code>{event.measurement_sha256[:16]}</code></td></tr>"
+        for event in manifest.guarantee.events
+    )
+    return f"<table><tr><th>stage</th><th>event</th><th>charge</th><th>measurement</th></tr>{rows}</table>"

@@ -1,0 +1,119 @@
+"""The manifest: the guarantee in words and numbers, and a hash of every file. It holds public values only."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+from pydantic import Field
+
+from understudy.pipelines.columns import Public
+from understudy.pipelines.method import MethodPlan
+from understudy.pipelines.privacy.accounting import Loss
+from understudy.pipelines.privacy.events import describe, to_json
+from understudy.pipelines.privacy.relation import Relation, Unit
+from understudy.pipelines.spec import ReleaseSpec
+
+FORMAT = 1
+_VERSIONED = ("understudy", "numpy", "pyarrow", "torch", "dp-accounting", "opendp", "prefect")
+
+
+class ChargedEvent(Public):
+    stage: str
+    mid: str = Field(description="the ledger's id of the charge that paid for it")
+    description: str
+    event: dict[str, Any]
+    measurement_sha256: str
+
+
+class Guarantee(Public):
+    sentence: str
+    relation: Relation
+    unit: str
+    epsilon: float
+    delta: float
+    accountant: str
+    events: tuple[ChargedEvent, ...]
+
+
+class AccountState(Public):
+    """The account when this release was published: losses of all its releases composed, not added."""
+
+    name: str
+    cap_epsilon: str
+    cap_delta: str
+    spent_epsilon: float
+    releases_charged: int
+
+
+class NoiseFact(Public):
+    query: str
+    numbers: int
+    std: float
+
+
+class PublishedFile(Public):
+    path: str
+    sha256: str
+    bytes: int
+
+
+class Manifest(Public):
+    format: int = FORMAT
+    name: str
+    release_id: str
+    snapshot: str
+    created_at: str
+    guarantee: Guarantee
+    account: AccountState
+    method: str
+    steps: tuple[str, ...]
+    noise: tuple[NoiseFact, ...]
+    rows: int
+    columns: tuple[str, ...]
+    spec_hash: str
+    spec: dict[str, Any]
+    versions: dict[str, str]
+    files: tuple[PublishedFile, ...] = ()
+
+
+def guarantee_of(loss: Loss, spec: ReleaseSpec, events: Sequence[ChargedEvent]) -> Guarantee:
+    unit = spec.privacy.protected_unit
+    return Guarantee(
+        sentence=_sentence(loss, spec.privacy.relation, unit),
+        relation=spec.privacy.relation,
+        unit=str(unit),
+        epsilon=loss.epsilon,
+        delta=loss.delta,
+        accountant=loss.accountant,
+        events=tuple(events),
+    )
+
+
+def charged_event(stage: str, mid: str, event: Any, measurement_sha256: str) -> ChargedEvent:
+    return ChargedEvent(
+        stage=stage, mid=mid, description=describe(event), event=to_json(event), measurement_sha256=measurement_sha256
+    )
+
+
+def noise_facts(plan: MethodPlan) -> tuple[NoiseFact, ...]:
+    return tuple(NoiseFact(query=line.query, numbers=line.numbers, std=line.std) for line in plan.noise)
+
+
+def public_spec(spec: ReleaseSpec) -> dict[str, Any]:
+    """The spec without its addresses: where the table lives is nobody's business but the operator's."""
+    return spec.model_dump(mode="json", exclude={"source": {"uri", "table"}, "publish": True, "compute": True})
+
+
+def software_versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: version(name) for name in _VERSIONED}}
+
+
+def _sentence(loss: Loss, relation: Relation, unit: Unit) -> str:
+    change = "adding or removing" if relation is Relation.ADD_REMOVE else "replacing"
+    return (
+        f"This release is ({loss.epsilon:.4g}, {loss.delta:.3g})-differentially private: {change} {unit} changes the "
+        f"probability of any published outcome by a factor of at most e^{loss.epsilon:.4g}, up to {loss.delta:.3g}."
+    )

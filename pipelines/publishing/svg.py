@@ -1,0 +1,117 @@
+"""Small charts as inline SVG, so that a card is one file that needs nothing else and prints well."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+MEASURED = "#9aa5b1"
+SYNTHETIC = "#0b6e75"
+INK = "#52606d"
+
+
+def bar_chart(
+    labels: Sequence[str],
+    synthetic: np.ndarray,
+    measured: np.ndarray | None,
+    measured_std: float,
+    *,
+    width: int = 330,
+    height: int = 150,
+) -> str:
+    """Synthetic shares as bars; measured shares as ticks with a two-standard-deviation whisker."""
+    top, bottom, left = 8, 34, 6
+    plot_height, plot_width = height - top - bottom, width - 2 * left
+    peak = max(float(synthetic.max(initial=0.0)), float(measured.max(initial=0.0)) if measured is not None else 0.0, 1e-9)
+    step = plot_width / max(1, len(labels))
+
+    def y(share: float) -> float:
+        return top + plot_height * (1 - min(max(share, 0.0), peak) / peak)
+
+    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" xmlns="http://www.w3.org/2000/svg">']
+    for index, share in enumerate(synthetic):
+        x = left + index * step
+        parts.append(
+            f'<rect x="{x + step * 0.1:.1f}" y="{y(share):.1f}" width="{step * 0.8:.1f}" '
+            f'height="{top + plot_height - y(share):.1f}" fill="{SYNTHETIC}" opacity="0.85">'
+            f"<title>{escape(labels[index])}: {share:.2%}</title></rect>"
+        )
+        if measured is not None:
+            parts.append(_whisker(x + step / 2, float(measured[index]), measured_std, step, y))
+    parts.append(
+        f'<line x1="{left}" x2="{width - left}" y1="{top + plot_height}" y2="{top + plot_height}" stroke="{INK}"/>'
+    )
+    every = max(1, math.ceil(len(labels) * 34 / plot_width))
+    for index in range(0, len(labels), every):
+        x = left + (index + 0.5) * step
+        text = escape(labels[index] if len(labels[index]) <= 12 else labels[index][:11] + "…")
+        parts.append(
+            f'<text x="{x:.1f}" y="{top + plot_height + 11}" font-size="8.5" fill="{INK}" text-anchor="end" '
+            f'transform="rotate(-32 {x:.1f} {top + plot_height + 11})">{text}</text>'
+        )
+    parts.append(f'<text x="{width - left}" y="{top + 6}" font-size="8.5" fill="{INK}" text-anchor="end">{peak:.1%}</text>')
+    return "".join([*parts, "</svg>"])
+
+
+def _whisker(x: float, share: float, std: float, step: float, y: object) -> str:
+    assert callable(y)
+    half = min(step * 0.45, 5)
+    return (
+        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y(share - 2 * std):.1f}" y2="{y(share + 2 * std):.1f}" '
+        f'stroke="{MEASURED}" stroke-width="1.2"/>'
+        f'<line x1="{x - half:.1f}" x2="{x + half:.1f}" y1="{y(share):.1f}" y2="{y(share):.1f}" '
+        'stroke="#e07a1f" stroke-width="1.8"/>'
+    )
+
+
+def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *, cell: int = 26, numbers: bool) -> str:
+    """A matrix of values in [0, 1] as shaded cells, row names left and column names above."""
+    margin = 8 + 6 * max((len(name) for name in rows), default=0)
+    header = 10 + 5 * max((len(name) for name in columns), default=0)
+    width, height = margin + cell * len(columns) + 40, header + cell * len(rows) + 4
+    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" xmlns="http://www.w3.org/2000/svg">']
+    for column, name in enumerate(columns):
+        x = margin + cell * (column + 0.5)
+        parts.append(
+            f'<text x="{x}" y="{header - 4}" font-size="10" fill="{INK}" '
+            f'transform="rotate(-45 {x} {header - 4})">{escape(name)}</text>'
+        )
+    for row, name in enumerate(rows):
+        y = header + cell * row
+        parts.append(
+            f'<text x="{margin - 5}" y="{y + cell * 0.65}" font-size="10" fill="{INK}" text-anchor="end">{escape(name)}</text>'
+        )
+        for column, value in enumerate(matrix[row]):
+            x = margin + cell * column
+            shade = min(1.0, max(0.0, float(value)))
+            parts.append(
+                f'<rect x="{x}" y="{y}" width="{cell - 1}" height="{cell - 1}" fill="{SYNTHETIC}" '
+                f'fill-opacity="{0.04 + 0.96 * shade:.3f}"><title>{escape(name)} and {escape(columns[column])}: '
+                f"{value:.3f}</title></rect>"
+            )
+            if numbers:
+                ink = "#fff" if shade > 0.5 else INK
+                parts.append(
+                    f'<text x="{x + cell / 2 - 0.5}" y="{y + cell * 0.62}" font-size="8.5" fill="{ink}" '
+                    f'text-anchor="middle">{value:.2f}</text>'
+                )
+    return "".join([*parts, "</svg>"])
+
+
+def budget_gauge(before: float, after: float, cap: float, *, width: int = 640) -> str:
+    """What the account had spent, what this release added (composed), and the cap."""
+    def x(epsilon: float) -> float:
+        return min(epsilon / cap, 1.0) * width
+
+    return (
+        f'<svg viewBox="0 0 {width} 44" role="img" xmlns="http://www.w3.org/2000/svg">'
+        f'<rect x="0" y="4" width="{width}" height="16" rx="3" fill="#e4e7eb"/>'
+        f'<rect x="0" y="4" width="{x(after):.1f}" height="16" rx="3" fill="{SYNTHETIC}"/>'
+        f'<rect x="0" y="4" width="{x(before):.1f}" height="16" rx="3" fill="{MEASURED}"/>'
+        f'<text x="0" y="38" font-size="11" fill="{INK}">spent {after:.4g} of {cap:.4g} '
+        f"(before this release: {before:.4g})</text>"
+        f'<text x="{width}" y="38" font-size="11" fill="{INK}" text-anchor="end">epsilon cap {cap:.4g}</text></svg>'
+    )

@@ -1,0 +1,68 @@
+"""Where a release goes. A target either shows the whole release or the one before it, never a part."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from understudy.pipelines.canonical import hash_of
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.publishing.manifest import Manifest
+from understudy.pipelines.spec import ReleaseSpec
+
+
+@dataclass(frozen=True)
+class PreparedRelease:
+    """Everything public about a release, ready to be written."""
+
+    manifest: Manifest
+    table: pa.Table
+    card: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """A release in its place: what it is and where a person finds it."""
+
+    manifest: Manifest
+    location: str
+    card: str
+
+
+class Target(Protocol):
+    def recover(self, name: str, release_id: str) -> Published | None:
+        """The release if it was published, its publication finished if a crash interrupted the very end of it.
+
+        A release whose hashes are wrong is an error, a missing one is None.
+        """
+        ...
+
+    def publish(self, release: PreparedRelease) -> Published: ...
+
+
+def open_target(spec: ReleaseSpec, base: Path) -> Target:
+    """The target a spec names; relative places are resolved against the directory of the spec."""
+    to = spec.publish.to
+    if to.startswith("duckdb://"):
+        from understudy.pipelines.publishing.duckdb_target import DuckDBTarget
+
+        if not spec.publish.table:
+            raise SpecError("publish.table is missing", "name the table to publish into, or give a directory in publish.to")
+        return DuckDBTarget(base / to.removeprefix("duckdb:///"), spec.publish.table)
+    if "://" in to:
+        scheme = to.split("://", 1)[0]
+        raise SpecError(f"publish.to: cannot publish to {scheme}://", "use a directory or duckdb:///file.duckdb")
+    from understudy.pipelines.publishing.directory_target import DirectoryTarget
+
+    return DirectoryTarget(base / to)
+
+
+def release_id(spec: ReleaseSpec, mids: tuple[str, ...]) -> str:
+    """The same measurements published the same way are the same release, so publishing twice is publishing once."""
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", spec.source.snapshot).strip("-")[:40] or "snapshot"
+    identity = [list(mids), spec.publish.model_dump(mode="json"), spec.generate.model_dump(mode="json")]
+    return f"{readable}-{hash_of(identity)[:12]}"

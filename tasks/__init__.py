@@ -1,0 +1,1 @@
+"""One thin Prefect task per stage: retries, tags, artifacts, progress. The mathematics is in `pipelines`."""

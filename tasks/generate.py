@@ -1,0 +1,36 @@
+"""Generate: synthetic rows from released numbers alone. Post-processing, so it may be retried for ever."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from understudy.pipelines.domain import TableDomain
+from understudy.pipelines.measurement import Measurement
+from understudy.pipelines.methods import method_named
+from understudy.pipelines.privacy.fault_points import fault_point
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.tasks.reporting import artifact_key, progress_of
+from understudy.tasks.retrying import worth_retrying
+
+GPU_TAG = "gpu"
+
+
+@task(retries=2, retry_delay_seconds=2, retry_condition_fn=worth_retrying, persist_result=False, cache_policy=NO_CACHE)
+def generate(measured: Measurement, spec: ReleaseSpec) -> pa.Table:
+    with progress_of(f"generating {spec.name}", artifact_key(spec.name, "generate")) as progress:
+        table = method_named(spec.method.name).generate(
+            measured, spec, TableDomain.of(spec), spec.publish.rows, progress
+        )
+    fault_point("after_generate")
+    return table
+
+
+def device_tags(spec: ReleaseSpec) -> set[str]:
+    """The `gpu` tag, by which Prefect limits concurrency, when generation will run on a GPU."""
+    if spec.generate.device == "cpu":
+        return set()
+    import torch
+
+    return {GPU_TAG} if spec.generate.device == "cuda" or torch.cuda.is_available() else set()

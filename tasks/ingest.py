@@ -1,0 +1,27 @@
+"""Ingest: open the private table, check that it has what the spec declares, and bound what one unit contributes.
+
+No row is read here: the table is streamed when it is counted, projected to the declared columns and with at most
+`max_rows` rows of an entity, so no task result ever holds private rows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from understudy.pipelines.privacy.fault_points import fault_point
+from understudy.pipelines.sources import Source, check_columns, open_source
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.tasks.discretion import discreet
+from understudy.tasks.retrying import worth_retrying
+
+
+@task(retries=2, retry_delay_seconds=[2, 10], retry_condition_fn=worth_retrying, persist_result=False, cache_policy=NO_CACHE)
+@discreet("ingest")
+def ingest(spec: ReleaseSpec, base: Path) -> Source:
+    source = open_source(spec.source, base)
+    check_columns(source.schema(), spec)
+    fault_point("after_ingest")
+    return source

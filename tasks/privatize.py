@@ -1,0 +1,60 @@
+"""Privatize: the only stage that spends budget and draws noise. It has no retries: the ledger protects it.
+
+`afford` refuses before a private row is read; `recall` finds what an earlier run paid for; `privatize` counts exactly
+and buys the noisy result under the two-transaction protocol of `pipelines.privacy.spend`.
+"""
+
+from __future__ import annotations
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run
+
+from understudy.pipelines.budgeting import Approval, approve, stored_measurement
+from understudy.pipelines.measurement import Measurement
+from understudy.pipelines.method import MethodPlan, PrivateTable
+from understudy.pipelines.methods import method_named
+from understudy.pipelines.privacy.fault_points import fault_point
+from understudy.pipelines.privacy.ledger import Ledger
+from understudy.pipelines.privacy.measurement_store import MeasurementStore
+from understudy.pipelines.privacy.spend import Purchases
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.workspace import Workspace
+from understudy.tasks.discretion import discreet
+from understudy.tasks.reporting import report_spend
+
+
+@task(persist_result=False, cache_policy=NO_CACHE)
+def afford(spec: ReleaseSpec, plan: MethodPlan, resume: bool, pay_again: bool) -> Approval:
+    ledger = Ledger(Workspace.from_environment().ledger_url)
+    return approve(ledger, spec, plan, flow_run=str(flow_run.id or ""), resume=resume, pay_again=pay_again)
+
+
+@task(persist_result=False, cache_policy=NO_CACHE)
+def recall(spec: ReleaseSpec, plan: MethodPlan, approval: Approval) -> Measurement | None:
+    workspace = Workspace.from_environment()
+    ledger = Ledger(workspace.ledger_url)
+    measured = stored_measurement(ledger, MeasurementStore(workspace.measurements), approval)
+    if measured is not None:
+        report_spend(spec, plan, ledger.balance(spec.privacy.account), ["reused: paid for by an earlier run, spent 0"])
+    return measured
+
+
+@task(persist_result=False, cache_policy=NO_CACHE)
+@discreet("privatize")
+def privatize(table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, approval: Approval) -> Measurement:
+    fault_point("before_privatize")
+    workspace = Workspace.from_environment()
+    happened: list[str] = []
+    ledger = Ledger(workspace.ledger_url)
+    requests = {request.stage: request for request in approval.requests}
+    purchases = Purchases(
+        ledger,
+        MeasurementStore(workspace.measurements),
+        lambda charge: requests[charge.stage],
+        on_event=lambda what, charge: happened.append(f"{what}: {charge.stage}"),
+    )
+    measured = method_named(spec.method.name).measure(table, spec, plan, purchases)
+    report_spend(spec, plan, ledger.balance(spec.privacy.account), happened)
+    fault_point("after_privatize")
+    return measured

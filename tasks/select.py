@@ -1,0 +1,21 @@
+"""Select: decide what will be measured and how noisy, from the spec alone."""
+
+from __future__ import annotations
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from understudy.pipelines.domain import TableDomain
+from understudy.pipelines.method import MethodPlan
+from understudy.pipelines.methods import method_named
+from understudy.pipelines.privacy.fault_points import fault_point
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.tasks.reporting import report_plan
+
+
+@task(persist_result=False, cache_policy=NO_CACHE)
+def select(spec: ReleaseSpec) -> MethodPlan:
+    plan = method_named(spec.method.name).plan(spec, TableDomain.of(spec))
+    report_plan(spec, plan)
+    fault_point("after_select")
+    return plan
