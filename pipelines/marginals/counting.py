@@ -1,0 +1,187 @@
+"""Exact counts of many marginals in one pass over codes, in parallel on one machine.
+
+Guarantees. Counts are exact int64 and depend on the multiset of rows alone: not on batches, parts, order or threads.
+Memory: one batch a thread, plus for each thread 8 bytes a joint cell (see cover.py; at most DENSE_CELLS cells a joint
+table, more are counted sparsely), plus the result.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+from understudy.pipelines.domain import TableDomain
+from understudy.pipelines.encoding import EncodedBatch, encode
+from understudy.pipelines.marginals.cover import Cover, cover
+from understudy.pipelines.marginals.kernel import add_joint
+from understudy.pipelines.marginals.sparse import SparseCounts
+from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source, bound_parts, read_part
+
+Clique = tuple[int, ...]
+Item = TypeVar("Item")
+DENSE_CELLS = 1 << 22
+FLUSH_ROWS = 1 << 31
+
+
+class Tally:
+    """Counts of some rows, for one thread: add batches, then read the marginals."""
+
+    def __init__(self, sizes: Sequence[int], cliques: Sequence[Clique]) -> None:
+        self.sizes = tuple(sizes)
+        self.cliques = tuple(cliques)
+        self._cover: Cover = cover(self.sizes, self.cliques)
+        self._cells = [math.prod(self.sizes[column] for column in group) for group in self._cover.groups]
+        self._strides = [self._strides_of(group) for group in self._cover.groups]
+        self._used = sorted({column for group in self._cover.groups for column in group})
+        self._code_type = (
+            np.uint8 if max((self.sizes[c] for c in self._used), default=0) <= 256 else np.uint32
+        )
+        if self._code_type == np.uint32 and max(self.sizes[c] for c in self._used) <= 2**16:
+            self._code_type = np.uint16
+        self._narrow: dict[int, np.ndarray] = {}
+        self._sparse = {
+            g: SparseCounts() for g, cells in enumerate(self._cells) if cells > max(DENSE_CELLS, 1)
+        }
+        self._totals: dict[int, np.ndarray] = {}
+        self._rows = 0
+        self._unflushed = 0
+
+    def add(self, batch: EncodedBatch) -> None:
+        if not batch.rows:
+            return
+        matrix = np.empty((len(self.sizes), batch.rows), self._code_type)
+        for column in self._used:
+            codes = batch.columns[column]
+            if int(codes.max()) >= self.sizes[column] or int(codes.min()) < 0:
+                raise ValueError(f"codes of column {column} must lie between 0 and {self.sizes[column] - 1}")
+            matrix[column] = codes
+        if self._unflushed + batch.rows >= FLUSH_ROWS:
+            self._flush()
+        self._rows += batch.rows
+        self._unflushed += batch.rows
+        for g, group in enumerate(self._cover.groups):
+            if g in self._sparse:
+                self._sparse[g].add([batch.columns[column] for column in group], self._strides[g].tolist())
+            elif group:
+                if g not in self._narrow:
+                    self._narrow[g] = np.zeros((2, self._cells[g]), np.uint32)
+                add_joint(matrix, np.array(group), self._strides[g], self._narrow[g])
+
+    def marginals(self) -> list[np.ndarray]:
+        """Counts of each clique, its axes in the clique's own order."""
+        self._flush()
+        found = []
+        for clique, home in zip(self.cliques, self._cover.home, strict=True):
+            group = self._cover.groups[home]
+            if not clique:
+                found.append(np.array(self._rows, np.int64))
+                continue
+            joint = self._joint(home).reshape([self.sizes[column] for column in group])
+            kept = [column for column in group if column in clique]
+            summed = joint.sum(axis=tuple(i for i, column in enumerate(group) if column not in clique))
+            found.append(np.ascontiguousarray(summed.transpose([kept.index(column) for column in clique])))
+        return found
+
+    def _joint(self, group: int) -> np.ndarray:
+        if group in self._sparse:
+            dense = np.zeros(self._cells[group], np.int64)
+            self._sparse[group].add_to(dense)
+            return dense
+        return self._totals.get(group, np.zeros(self._cells[group], np.int64))
+
+    def _flush(self) -> None:
+        """Move 32-bit counters to 64-bit totals before any could overflow."""
+        for g, narrow in self._narrow.items():
+            counted = narrow.sum(axis=0, dtype=np.int64)
+            self._totals[g] = self._totals[g] + counted if g in self._totals else counted
+            narrow[:] = 0
+        self._unflushed = 0
+
+    def _strides_of(self, group: Clique) -> np.ndarray:
+        sizes = [self.sizes[column] for column in group]
+        return np.array([math.prod(sizes[i + 1 :]) for i in range(len(sizes))], np.int64)
+
+
+def count_marginals(
+    batches: Iterable[EncodedBatch], sizes: Sequence[int], cliques: Sequence[Clique]
+) -> list[np.ndarray]:
+    """Exact int64 counts of each clique, shaped by its columns' sizes in the clique's order."""
+    return count_items(batches, lambda batch: (batch,), sizes, cliques)
+
+
+def count_items(
+    items: Iterable[Item],
+    codes: Callable[[Item], Iterable[EncodedBatch]],
+    sizes: Sequence[int],
+    cliques: Sequence[Clique],
+    threads: int | None = None,
+) -> list[np.ndarray]:
+    """Counts over the batches that `codes` makes of each item; threads take the items one by one."""
+    queue, lock = iter(items), threading.Lock()
+    done = object()
+
+    def work(_: int) -> list[np.ndarray]:
+        tally = Tally(sizes, cliques)
+        while True:
+            with lock:
+                item = next(queue, done)
+            if item is done:
+                return tally.marginals()
+            for batch in codes(item):  # type: ignore[arg-type]
+                tally.add(batch)
+
+    with ThreadPoolExecutor(threads or usable_cores()) as pool:
+        return add_counts(list(pool.map(work, range(threads or usable_cores()))))
+
+
+def add_counts(counts: Sequence[list[np.ndarray]]) -> list[np.ndarray]:
+    """Sum of several parts' counts, clique by clique."""
+    totals = [table.copy() for table in counts[0]]
+    for more in counts[1:]:
+        for total, table in zip(totals, more, strict=True):
+            total += table
+    return totals
+
+
+def usable_cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True)
+class LocalTable:
+    """A private table counted in this process; satisfies `method.PrivateTable`."""
+
+    source: Source
+    domain: TableDomain
+    unit: Unit
+    key: bytes
+    batch_rows: int = BATCH_ROWS
+
+    def record_batches(self) -> Iterator[pa.RecordBatch]:
+        return self.source.batches(self.domain.names, self.unit, self.key, self.batch_rows)
+
+    def counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
+        parts = self.source.parts()
+        if parts is None:
+            return count_items(
+                self.record_batches(), lambda batch: (encode(batch, self.domain),), self.domain.sizes, cliques
+            )
+        names = self.domain.names
+        allowed = (
+            bound_parts(parts, names, self.unit, self.key, self.batch_rows) if self.unit.entity else None
+        )
+
+        def codes(numbered: tuple[int, Part]) -> Iterator[EncodedBatch]:
+            number, part = numbered
+            for batch in read_part(part, number, names, self.unit, self.key, allowed, self.batch_rows):
+                yield encode(batch, self.domain)
+
+        return count_items(enumerate(parts), codes, self.domain.sizes, cliques)

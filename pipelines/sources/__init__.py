@@ -1,0 +1,45 @@
+"""Where the private rows are: one small class a kind of source, all opened by `open_source`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote
+
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.sources.base import Source, check_columns
+from understudy.pipelines.sources.csv_file import CsvSource
+from understudy.pipelines.sources.duckdb_table import DuckDBSource
+from understudy.pipelines.sources.parquet import ParquetSource
+from understudy.pipelines.spec import SourceSpec
+
+__all__ = ["Source", "check_columns", "open_source"]
+
+_FIX = "use duckdb:///file.duckdb with a table, a Parquet file or directory, or a .csv or .csv.gz file"
+
+
+def open_source(source: SourceSpec, base: Path) -> Source:
+    """The source a spec names. Opens nothing yet: what is wrong with the data shows at `schema()`.
+
+    Relative paths, also those of `duckdb:///relative.duckdb`, start at `base`, the spec's directory.
+    """
+    scheme, separator, rest = source.uri.partition("://")
+    if not separator:
+        return _file(base / source.uri, source)
+    if scheme == "file" and rest.startswith("/"):
+        return _file(Path(unquote(rest)), source)
+    if scheme == "duckdb" and rest.startswith("/") and len(rest) > 1:
+        if source.table is None:
+            raise SpecError("a DuckDB source needs a table", "name it as source.table")
+        return DuckDBSource(base / rest[1:], source.table)
+    # Only the scheme is shown: the rest may hold a password.
+    raise SpecError(f"source.uri of the form {scheme}://... is not a source this version reads", _FIX)
+
+
+def _file(path: Path, source: SourceSpec) -> Source:
+    if source.table is not None:
+        raise SpecError("source.table is for databases; a file is one table", "remove source.table")
+    if path.name.lower().endswith((".csv", ".csv.gz")):
+        return CsvSource(path)
+    if path.suffix.lower() in (".parquet", ".pq") or path.is_dir() or not path.suffix:
+        return ParquetSource(path)
+    raise SpecError(f"source.uri {source.uri!r} is not a source this version reads", _FIX)
