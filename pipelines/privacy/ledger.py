@@ -192,9 +192,9 @@ class Ledger:
         query = select(charges.c.mid).where(charges.c.mid.startswith(prefix, autoescape=True)).limit(2)
         found = self._database.read(lambda connection: list(connection.execute(query).scalars()))
         if len(found) != 1 or len(prefix) < 6:
+            what = "more than one charge, or has too few digits" if found else "no charge"
             raise SpecError(
-                f"{prefix!r} names "
-                f"{'no charge' if not found else 'more than one charge, or too few digits'}.",
+                f"{prefix!r} names {what}.",
                 "Give at least 6 digits of the charge's id; `understudy ledger history` lists them.",
             )
         return found[0]

@@ -74,9 +74,8 @@ class Database:
                     if writing or self.is_sqlite:
                         connection.execution_options(understudy_writing=writing)
                     else:
-                        connection.execution_options(
-                            isolation_level="REPEATABLE READ"
-                        )  # one snapshot, as in SQLite
+                        # One snapshot for all statements of a read, as SQLite gives by itself.
+                        connection.execution_options(isolation_level="REPEATABLE READ")
                     with connection.begin():
                         result = work(connection)
                 return result
@@ -107,9 +106,9 @@ class Database:
             "tcp_user_timeout": 30_000,
             # A server may default to asynchronous commit; an acknowledged charge must survive its crash.
             # A client that vanished inside T1 must not keep the account locked.
-            "options": f"-c synchronous_commit=on -c lock_timeout={milliseconds}"
-            " -c idle_in_transaction_session_timeout=300000 -c default_transaction_isolation=read\\ "
-            "committed",
+            "options": f"{self._url.query.get('options', '')} -c synchronous_commit=on"
+            f" -c lock_timeout={milliseconds} -c idle_in_transaction_session_timeout=300000"
+            " -c default_transaction_isolation=read\\ committed",
         }
 
     def _prepare_sqlite(self, connection: Any, _record: Any) -> None:

@@ -133,8 +133,7 @@ def require_same_terms(account: Account, request: ChargeRequest) -> None:
             f"Release {request.release!r} protects {request.unit} under {request.relation.value}; "
             f"account {account.name!r} protects {account.unit} under {account.relation.value}.",
             "Events compose only under one relation and unit: make the spec's `privacy` agree with the "
-            "account, "
-            "or open another account.",
+            "account, or open another account.",
         )
 
 
@@ -166,11 +165,9 @@ def affordable(account: Account, spent: EventCounts, asked: Iterable[Event], rel
         raise BudgetRefused(
             f"Account {account.name!r} cannot pay for {release!r}: spent epsilon {before.epsilon:.6g} of "
             f"{account.cap.epsilon} at delta {account.cap.delta}; the release costs {alone.epsilon:.6g} "
-            "by itself and "
-            f"would bring the composed total to {after.epsilon:.6g}.",
-            "Lower the release's epsilon, or have the data's owner raise the cap with `understudy "
-            "ledger cap` and a "
-            "reason. Nothing was charged.",
+            f"by itself and would bring the composed total to {after.epsilon:.6g}.",
+            "Lower the release's epsilon, or have the data's owner raise the cap with `understudy ledger cap` "
+            "and a reason. Nothing was charged.",
         )
     return after
 
@@ -178,8 +175,7 @@ def affordable(account: Account, spent: EventCounts, asked: Iterable[Event], rel
 def burnt_error(charge: Charge) -> ChargeBurnt:
     return ChargeBurnt(
         f"The charge for stage {charge.stage!r} of {charge.release!r}, snapshot {charge.snapshot!r}, is "
-        "burnt "
-        f"({charge.reason}): its budget is spent, its noise was never kept and can never be drawn again.",
+        f"burnt ({charge.reason}): its budget is spent, its noise was not kept and is never drawn again.",
         "To release this snapshot all the same, pay a second time: understudy release --pay-again.",
     )
 

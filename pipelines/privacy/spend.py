@@ -139,10 +139,8 @@ class Purchases:
             if time.monotonic() > deadline:
                 raise ChargeHeld(
                     f"Stage {charge.stage!r} of {charge.release!r} is being measured by {charge.holder}.",
-                    "Run again when it has finished: its result is then used for free. If that process "
-                    "will never "
-                    f"finish, give the charge up with `understudy ledger burn {charge.mid[:12]} "
-                    "--reason ...`.",
+                    "Run again when it has finished: its result is then used for free. If it never will, "
+                    f"give the charge up: understudy ledger burn {charge.mid[:12]} --reason ...",
                 )
             time.sleep(self._patience.poll)
             charge = self._again(charge)
@@ -204,10 +202,8 @@ class Purchases:
         if ours:
             raise LedgerError(
                 f"The ledger {self._ledger.where} does not know {len(ours)} measurement(s) that "
-                f"{self._store.root} "
-                "holds: it is older than they are, or another ledger.",
-                "Restore the newest backup of the ledger, or point the release at the ledger that paid "
-                "for them.",
+                f"{self._store.root} holds: it is older than they are, or another ledger.",
+                "Restore the newest backup of the ledger, or name the ledger that paid for them.",
             )
 
     def _is_ours(self, mid: str, request: ChargeRequest) -> bool:

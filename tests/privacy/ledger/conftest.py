@@ -1,0 +1,104 @@
+"""One ledger, store and account for each test, on SQLite and on PostgreSQL: the same suite runs on both."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from understudy.pipelines.measurement import Measurement
+from understudy.pipelines.privacy.events import Event, Gaussian
+from understudy.pipelines.privacy.ledger import Account, ChargeRequest, Ledger
+from understudy.pipelines.privacy.measurement_store import MeasurementStore
+from understudy.pipelines.privacy.relation import Budget, Relation, Unit
+from understudy.pipelines.privacy.spend import Patience, Purchases
+
+UNIT = Unit("patient", 5)
+
+
+def _postgres() -> ModuleType:
+    """tests/postgres.py by path (importlib mode has no `tests` package), loaded once so that the server is
+    shared."""
+    name = "understudy_tests_postgres"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[2] / "postgres.py")
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+@dataclass
+class Bench:
+    """A ledger with one open account, and purchases that count their draws."""
+
+    url: str
+    ledger: Ledger
+    store: MeasurementStore
+    account: Account
+    draws: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+
+    def request(self, snapshot: str = "2026-01", stage: str = "marginals", **changes: Any) -> ChargeRequest:
+        terms: dict[str, Any] = {
+            "account": self.account.name,
+            "relation": self.account.relation,
+            "unit": self.account.unit,
+            "release": "visits",
+            "spec_hash": "5" * 64,
+            "snapshot": snapshot,
+            "stage": stage,
+            "event": Gaussian(10.0),
+            "flow_run": "run-1",
+        }
+        return ChargeRequest(**{**terms, **changes})
+
+    def buy(
+        self,
+        snapshot: str = "2026-01",
+        stage: str = "marginals",
+        event: Event = Gaussian(10.0),
+        draw: Callable[[Any], Measurement] | None = None,
+        ledger: Ledger | None = None,
+        pay_again: bool = False,
+        patience: Patience | None = None,
+        **terms: Any,
+    ) -> Measurement:
+        def counted(randomness: Any) -> Measurement:
+            self.draws.append(f"{snapshot}/{stage}")
+            if draw is not None:
+                return draw(randomness)
+            words = (randomness.words(12) >> np.uint64(40)).astype(np.int64).reshape(3, 4)
+            return Measurement("counts", {"std": 10.0, "cliques": [[0, 1]]}, {"0,1": words})
+
+        purchases = Purchases(
+            ledger or self.ledger,
+            self.store,
+            lambda planned: self.request(snapshot, planned.stage, event=planned.event, **terms),
+            on_event=lambda kind, charge: self.events.append(kind),
+            pay_again=pay_again,
+            patience=patience or Patience(lease=5, heartbeat=0.05, wait=0.4, poll=0.01),
+        )
+        return purchases(SimpleNamespace(stage=stage, event=event), counted)  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/ledger/ledger.db"
+    return str(_postgres().new_database())
+
+
+@pytest.fixture
+def bench(ledger_url: str, tmp_path: Path) -> Bench:
+    ledger = Ledger(ledger_url, busy_seconds=20, patience_seconds=2)
+    account = ledger.open_account("clinic", Relation.ADD_REMOVE, UNIT, Budget("3", "1e-6"), "for the tests")
+    return Bench(ledger_url, ledger, MeasurementStore(tmp_path / "measurements"), account)
