@@ -16,7 +16,7 @@ from math import pi, sqrt
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, prange
+from numba import njit
 from understudy.pipelines.privpgd.problem import GridColumn
 
 Float32Array = npt.NDArray[np.float32]
@@ -108,11 +108,11 @@ def _scattered(size: int) -> npt.NDArray[np.float64]:
     return 0.5 + 0.5 * np.stack([radius * np.cos(turns), radius * np.sin(turns), height], axis=1)
 
 
-@njit(cache=True, parallel=True)
-def _nearest(points: Float32Array, centres: Float32Array) -> Int32Array:
+@njit(cache=True)
+def _nearest(points, centres):  # type: ignore[no-untyped-def]
     width, rows = points.shape
     codes = np.empty(rows, dtype=np.int32)
-    for row in prange(rows):
+    for row in range(rows):
         best, best_distance = 0, np.float32(np.inf)
         for code in range(centres.shape[0]):
             distance = np.float32(0.0)

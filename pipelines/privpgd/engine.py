@@ -8,6 +8,7 @@ followed by single-code moves towards the target counts, which recovers what rou
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from math import cos, pi
 from typing import Protocol
@@ -15,10 +16,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 from understudy.pipelines.privpgd.config import PrivPGDConfig
+from understudy.pipelines.privpgd.constraints import Constraint
 from understudy.pipelines.privpgd.directions import TransportPlan, build_plan
 from understudy.pipelines.privpgd.embedding import build_embedding
 from understudy.pipelines.privpgd.polish import polish
 from understudy.pipelines.privpgd.problem import GenerationError, GridColumn, NoisyMarginal, validate
+from understudy.pipelines.privpgd.repair import replace_broken_rows
 from understudy.pipelines.privpgd.targets import Target, build_targets
 from understudy.pipelines.privpgd.transport import CpuParticles
 
@@ -39,6 +42,7 @@ def synthesize(
     rows: int,
     config: PrivPGDConfig = PrivPGDConfig(),
     *,
+    constraints: Sequence[Constraint] = (),
     total: float | None = None,
     seed: int | None = None,
     progress: Progress | None = None,
@@ -46,13 +50,17 @@ def synthesize(
     """Codes [rows, columns] whose marginals match the noisy ones as far as the noise lets them be known.
 
     `total` is the table's number of rows where that is public (REPLACE_ONE); otherwise it is estimated from
-    the marginals. A column that no marginal covers is uniform. `seed` makes a run repeatable; it protects
+    the marginals. A column that no marginal covers is uniform. Every row obeys the hard rules
+    among `constraints`. `seed` makes a run repeatable; it protects
     nothing and need not be secret. `progress` is told (epochs done, epochs in all, mean SW2^2 of the
     epoch).
     """
     validate(marginals, columns)
     if rows < 0:
         raise GenerationError(f"cannot generate {rows} rows.", "Ask for zero rows or more.")
+    sizes = [column.size for column in columns]
+    rules = [rule for c in constraints if (rule := c.rule(sizes)) is not None]
+    penalties = [penalty for c in constraints if (penalty := c.penalty(sizes)) is not None]
     rng = np.random.default_rng(seed)
     targets = build_targets(marginals, columns, total)
     particles = config.particles or min(max(rows, 1), MOST_PARTICLES)
@@ -65,7 +73,10 @@ def synthesize(
         descend(cloud, plan, config, rng, progress)
         codes = embedding.snap(cloud.points())
     codes = resize(codes, rows, rng)
-    polish(codes, [*targets.joint, *targets.single], [c.size for c in columns], config.polish_sweeps, rng)
+    fit = [*targets.joint, *targets.single]
+    polish(codes, fit, sizes, config.polish_sweeps, rng, rules, penalties)
+    if rules and replace_broken_rows(codes, rules, sizes, rng):
+        polish(codes, fit, sizes, config.polish_sweeps, rng, rules, penalties)
     return codes
 
 
@@ -114,8 +125,8 @@ def resize(codes: Int32Array, rows: int, rng: np.random.Generator) -> Int32Array
 
 
 def _particles_on(device: str, points: npt.NDArray[np.float32], plan: TransportPlan, bins: int) -> Particles:
-    if device != "cpu":
-        # torch takes seconds to import, and a machine without a GPU needs none of it.
+    # torch takes seconds to import, and a machine without a GPU needs none of it.
+    if device == "cuda" or (device == "auto" and shutil.which("nvidia-smi")):
         import torch
         from understudy.pipelines.privpgd.transport_torch import TorchParticles
 

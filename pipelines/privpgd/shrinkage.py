@@ -1,14 +1,15 @@
-"""From unbiased signed estimates to probability tables that agree on their overlaps and are closer to the
-truth.
+"""Empirical Bayes: signed noisy tables pulled towards what is better known, as far as their noise deserves.
 
-Method: empirical Bayes. A table over A is written as the maximum-entropy table that its own sub-marginals
-imply (E, for a pair the product of its columns) plus an interaction, the part no sub-marginal sees. The
-interaction is observed with known variance s^2 and given the prior N(0, tau^2 E) per cell: departures scale
-as counts do. tau is fitted by maximum likelihood for each table, and the posterior mean E + R tau^2 E /
-(tau^2 E + s^2) is kept. Where noise rules, a table falls back to E (the maximum-entropy bias that lets
-graphical models win at small epsilon); where data rule, it is left alone; cells expected to be empty stay
-empty. Iterative proportional fitting then makes it nonnegative with exactly the sub-marginals already
-settled, so all targets agree on their overlaps of one column.
+Method: a table over A is written as the maximum-entropy table E that its own sub-marginals imply (for a
+pair, the product of its columns) plus an interaction R, the part no sub-marginal sees, observed with known
+variance v per cell. Two estimates of the interaction are made and combined: - Wiener: prior N(0, t E) per
+cell (departures scale as counts do), t by maximum likelihood for each table, posterior mean R t E / (t E +
+v). Good where a few cells stand out; cells expected empty stay empty. - Spectral, for pairs: singular
+values shrunk optimally for squared error (Gavish and Donoho 2017, Frobenius loss). Good where a few latent
+factors drive the whole table. - The combination of least estimated risk (Stein's unbiased risk estimate;
+for spectral functions Candes, Sing-Long and Trzasko 2013). It is quadratic in the mixing weight, so the
+best weight is closed-form. Where noise rules, a table falls back to E: the maximum-entropy bias that lets
+graphical models win at small epsilon. Where data rule, it is left alone.
 """
 
 from __future__ import annotations
@@ -19,16 +20,14 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
+from understudy.pipelines.privpgd.projection import maximum_entropy, project_to_marginals, project_to_simplex
 from understudy.pipelines.privpgd.reconcile import Estimate
 
 FloatArray = npt.NDArray[np.float64]
 
-FITTING_ROUNDS = 30
-FITTING_TOLERANCE = 1e-7
-# A cell keeps at least this share of its expectation, so that fitting can still reach a sub-marginal all of
-# whose cells were estimated below zero.
-POSITIVE_FLOOR = 1e-3
 PRIOR_SCALES = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 61)])
+# A long thin table has few factors to find and a costly decomposition; the Wiener estimate serves it alone.
+MOST_SPECTRAL_CELLS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +36,14 @@ class Table:
 
     probabilities: FloatArray
     variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Shrunk:
+    """An estimated interaction and its degrees of freedom, the divergence in Stein's risk estimate."""
+
+    interaction: FloatArray
+    freedom: float
 
 
 def shrink_all(estimates: Mapping[tuple[int, ...], Estimate], total: float) -> dict[tuple[int, ...], Table]:
@@ -57,70 +64,63 @@ def shrink_all(estimates: Mapping[tuple[int, ...], Estimate], total: float) -> d
                 for kept in combinations(range(len(subset)), len(subset) - 1)
             }
             expected = maximum_entropy(lower, observed.shape)
-            shrunk = shrink_interaction(observed, expected, variance)
-            fitted = fit_proportionally(np.maximum(shrunk.probabilities, POSITIVE_FLOOR * expected), lower)
-            tables[subset] = Table(fitted, shrunk.variance)
+            shrunk = shrink_interaction(observed - expected, expected, variance)
+            fitted = project_to_marginals(expected + shrunk.interaction, lower)
+            tables[subset] = Table(fitted, variance * max(shrunk.freedom, 0.0) / observed.size)
     return tables
 
 
-def shrink_interaction(observed: FloatArray, expected: FloatArray, variance: float) -> Table:
-    """Posterior of a table (its mean may be negative) given its expectation and the noise per cell."""
-    residual = observed - expected
+def shrink_interaction(residual: FloatArray, expected: FloatArray, variance: float) -> Shrunk:
+    """The part of `residual` that no sub-marginal sees, shrunk for noise of `variance` per cell."""
     for axis in range(residual.ndim):
         residual = residual - residual.mean(axis=axis, keepdims=True)
-    scale = _prior_scale(residual, expected, variance)
-    prior = scale * expected
-    kept = prior / (prior + variance)
-    return Table(expected + residual * kept, float(np.mean(kept)) * variance)
+    wiener = shrink_by_expectation(residual, expected, variance)
+    if residual.ndim != 2 or min(residual.shape) < 3 or residual.size > MOST_SPECTRAL_CELLS:
+        return wiener
+    spectral = shrink_by_spectrum(residual, variance)
+    step = spectral.interaction - wiener.interaction
+    squared = float(np.sum(step * step))
+    if squared <= 0.0:
+        return wiener
+    more_freedom = spectral.freedom - wiener.freedom
+    gain = float(np.sum((residual - wiener.interaction) * step)) - variance * more_freedom
+    share = min(max(gain / squared, 0.0), 1.0)
+    return Shrunk(wiener.interaction + share * step, wiener.freedom + share * more_freedom)
 
 
-def _prior_scale(residual: FloatArray, expected: FloatArray, variance: float) -> float:
-    """Maximum-likelihood tau^2 of residual ~ N(0, tau^2 expected + variance), on a logarithmic grid."""
+def shrink_by_expectation(residual: FloatArray, expected: FloatArray, variance: float) -> Shrunk:
+    """Posterior mean under the prior N(0, t expected), t of greatest likelihood on a logarithmic grid."""
     typical = variance / max(float(expected.mean()), 1e-300)
     squared, mean = np.square(residual).ravel(), expected.ravel()
-    best, best_fit = 0.0, np.inf
+    best, best_misfit = 0.0, np.inf
     for scale in PRIOR_SCALES * typical:
         spread = scale * mean + variance
         misfit = float(np.sum(np.log(spread) + squared / spread))
-        if misfit < best_fit:
-            best, best_fit = float(scale), misfit
-    return best
+        if misfit < best_misfit:
+            best, best_misfit = float(scale), misfit
+    kept = best * expected / (best * expected + variance)
+    return Shrunk(residual * kept, float(kept.sum()))
 
 
-def maximum_entropy(lower: Mapping[tuple[int, ...], FloatArray], shape: tuple[int, ...]) -> FloatArray:
-    """The table of greatest entropy whose marginals over the given axes are `lower`."""
-    if all(len(axes) == 1 for axes in lower):
-        table = np.ones(shape)
-        for (axis,), marginal in lower.items():
-            table = table * _along(marginal, (axis,), len(shape))
-        return table
-    return fit_proportionally(np.full(shape, 1.0 / np.prod(shape)), lower)
+def shrink_by_spectrum(residual: FloatArray, variance: float) -> Shrunk:
+    """Optimal shrinkage of singular values in white noise, with its divergence."""
+    left, values, right = np.linalg.svd(residual, full_matrices=False)
+    least, most = min(residual.shape), max(residual.shape)
+    unit = np.sqrt(variance * most)
+    shrunk = _shrink_values(values, unit, least / most)
+    nudge = 1e-4 * unit
+    slopes = (_shrink_values(values + nudge, unit, least / most) - shrunk) / nudge
+    squares = np.square(values)
+    spread = squares[:, None] - squares[None, :]
+    repulsion = np.divide((values * shrunk)[:, None], spread, out=np.zeros_like(spread), where=spread != 0.0)
+    ratio = np.divide(shrunk, values, out=np.zeros_like(values), where=values > 0.0)
+    freedom = float(slopes.sum() + (most - least) * ratio.sum() + 2.0 * repulsion.sum())
+    return Shrunk((left * shrunk) @ right, freedom)
 
 
-def fit_proportionally(table: FloatArray, lower: Mapping[tuple[int, ...], FloatArray]) -> FloatArray:
-    """Iterative proportional fitting (Deming-Stephan) of a nonnegative table to the given marginals."""
-    for _ in range(FITTING_ROUNDS):
-        worst = 0.0
-        for axes, marginal in lower.items():
-            others = tuple(axis for axis in range(table.ndim) if axis not in axes)
-            current = table.sum(axis=others)
-            worst = max(worst, float(np.abs(current - marginal).sum()))
-            ratio = np.divide(marginal, current, out=np.zeros_like(marginal), where=current > 0)
-            table = table * _along(ratio, axes, table.ndim)
-        if worst < FITTING_TOLERANCE:
-            break
-    mass = float(table.sum())
-    return table / mass if mass > 0 else np.full(table.shape, 1.0 / table.size)
-
-
-def project_to_simplex(weights: FloatArray) -> FloatArray:
-    """The nearest probability vector in Euclidean distance (Held, Wolfe and Crowder 1974)."""
-    descending = np.sort(weights)[::-1]
-    excess = np.cumsum(descending) - 1.0
-    support = np.nonzero(descending * np.arange(1, weights.size + 1) > excess)[0][-1]
-    projected = np.maximum(weights - excess[support] / (support + 1), 0.0)
-    return projected / projected.sum()
-
-
-def _along(values: FloatArray, axes: tuple[int, ...], ndim: int) -> FloatArray:
-    return np.expand_dims(values, tuple(axis for axis in range(ndim) if axis not in axes))
+def _shrink_values(values: FloatArray, unit: float, aspect: float) -> FloatArray:
+    """Gavish and Donoho's shrinker for Frobenius loss; `unit` is sqrt(longer side) times the noise."""
+    scaled = values / unit
+    inside = np.maximum((scaled**2 - aspect - 1.0) ** 2 - 4.0 * aspect, 0.0)
+    above = scaled > 1.0 + np.sqrt(aspect)
+    return np.asarray(unit * np.where(above, np.sqrt(inside) / np.maximum(scaled, 1e-300), 0.0))

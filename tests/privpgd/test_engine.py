@@ -73,7 +73,7 @@ def test_result_is_closer_to_the_truth_than_the_noisy_marginals() -> None:
     clipped = [np.maximum(m.counts, 0) / np.maximum(m.counts, 0).sum() for m in marginals]
     truth = [counts_of(real, m.columns, sizes) / len(real) for m in marginals]
     noisy_variation = np.mean([0.5 * np.abs(c - t).sum() for c, t in zip(clipped, truth, strict=True)])
-    assert mean_variation(real, fake, sizes, 2) < noisy_variation
+    assert mean_variation(real, fake, sizes, 2) < 0.85 * noisy_variation
 
 
 def test_mixed_orders_and_any_number_of_rows() -> None:
