@@ -1,8 +1,8 @@
 """Dates and moments written as text, read without Python per row and without ever raising.
 
-Accepted, after trimming ASCII white space: `YYYY-MM-DD`, optionally followed by `T` or a space, `HH:MM`, optional
-`:SS`, optional fraction of a second (cut to microseconds), optional `Z` or offset (`+HH`, `+HHMM`, `+HH:MM`). Moments
-with an offset are taken in UTC. Anything else, such as 30 February, is unreadable.
+Accepted, after trimming ASCII white space: `YYYY-MM-DD`, optionally followed by `T` or a space, `HH:MM`,
+optional `:SS`, optional fraction of a second (cut to microseconds), optional `Z` or offset (`+HH`, `+HHMM`,
+`+HH:MM`). Moments with an offset are taken in UTC. Anything else, such as 30 February, is unreadable.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""Codes back to typed values, drawn within their bins. Post-processing: it sees codes and the public domain only.
+"""Codes back to typed values, drawn within their bins. Post-processing: it sees codes and the public domain
+only.
 
-Types: integers int64, numbers double, dates date32, moments timestamp[us], booleans bool, categories text, or int64
-if every listed value is one. A value is uniform within its bin, on the log scale where the column has one.
-Encoding a decoded table gives the codes back, with these exceptions, each forced by what is published:
-- `other` is the text "other", which a column that lists "other" reads as that value, and null where values are ints;
+Types: integers int64, numbers double, dates date32, moments timestamp[us], booleans bool, categories text,
+or int64 if every listed value is one. A value is uniform within its bin, on the log scale where the column
+has one. Encoding a decoded table gives the codes back, with these exceptions, each forced by what is
+published:
+- `other` is the text "other", which a column that lists "other" reads as that value, and null where values
+  are ints;
 - a bin too narrow to hold a number of the declared decimals publishes the nearest one outside the bin.
 """
 
@@ -17,7 +20,7 @@ OTHER_TEXT = "other"
 
 
 def decode(codes: np.ndarray, domain: TableDomain, rng: np.random.Generator) -> pa.Table:
-    """A typed table from codes of shape (rows, columns): fresh ids 1, 2, ... first, then the columns in domain order."""
+    """A typed table from codes of shape (rows, columns): fresh ids 1, 2, ... first, then the columns."""
     rows, width = codes.shape
     if width != len(domain.columns):
         raise ValueError(f"{width} columns of codes for a domain of {len(domain.columns)}")
@@ -54,7 +57,7 @@ def _categories(codes: np.ndarray, column: DomainColumn) -> pa.Array:
 
 
 def _numbers(bins: np.ndarray, column: DomainColumn, rng: np.random.Generator) -> np.ndarray:
-    """Doubles in [low, high) of each bin; the last bin may reach its upper edge only by rounding to decimals."""
+    """Doubles in [low, high) of each bin; only rounding to decimals may reach the last upper edge."""
     edges = np.array(column.edges, np.float64)
     low, high = edges[bins], edges[bins + 1]
     share = rng.random(len(bins))
@@ -85,7 +88,7 @@ def _on_log_scale(low: np.ndarray, high: np.ndarray, start: float, share: np.nda
 
 
 def _rounded(values: np.ndarray, bins: np.ndarray, edges: np.ndarray, decimals: int) -> np.ndarray:
-    """The nearest multiple of 10^-decimals within the value's bin; failing that, within the column's bounds."""
+    """The nearest multiple of 10^-decimals within the value's bin; failing that, within the bounds."""
     unit = 10.0**decimals
     first, last = _multiples(edges[:-1], edges[1:], unit)
     last[-1] = np.floor(edges[-1] * unit)

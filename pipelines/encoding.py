@@ -1,15 +1,16 @@
 """Values to codes: total, row by row, at the speed of the columns.
 
-Guarantees. `encode` never raises on data, whatever the Arrow type and value. The code of a row depends on that row
-alone: no value can change the code of another row, so one unit moves no more counts than its own rows. (For that
-reason nothing here tries a cast on a whole column and reacts to its failure.)
+Guarantees. `encode` never raises on data, whatever the Arrow type and value. The code of a row depends on
+that row alone: no value can change the code of another row, so one unit moves no more counts than its own
+rows. (For that reason nothing here tries a cast on a whole column and reacts to its failure.)
 
 Where a value goes:
 - null: the column's null code; without one, where unreadable values go.
-- unreadable (NaN, an infinity, text that is no number, an unlisted category): `other`, else null, else code 0.
-- numbers, dates and moments outside the bounds: the nearest bin.
-Numbers, dates and booleans may be written as text. A category matches by its text, so 7, 7.0 and "7" are one value;
-true and false also match listed 1 and 0. Moments with a zone are taken in UTC. Decimals are compared as doubles.
+- unreadable (NaN, an infinity, text that is no number, an unlisted category): `other`, else null, else code
+  0.
+- numbers, dates and moments outside the bounds: the nearest bin. Numbers, dates and booleans may be written
+  as text. A category matches by its text, so 7, 7.0 and "7" are one value; true and false also match listed
+  1 and 0. Moments with a zone are taken in UTC. Decimals are compared as doubles.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True)
 class EncodedBatch:
-    """Codes of some rows: one contiguous array a column, in domain order, of the smallest type that fits its codes."""
+    """Codes of some rows: one contiguous array a column, in domain order, of the smallest type that fits."""
 
     columns: tuple[np.ndarray, ...]
     rows: int
@@ -72,7 +73,7 @@ def encode_column(values: pa.Array | pa.ChunkedArray, column: DomainColumn) -> n
 
 
 def readable(type_: pa.DataType, kind: Kind) -> bool:
-    """Whether any value of this Arrow type can be a value of such a column. Otherwise all of it is unreadable."""
+    """Whether a value of this Arrow type can be one of such a column. Otherwise all are unreadable."""
     if isinstance(type_, pa.BaseExtensionType):
         return readable(type_.storage_type, kind)
     if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
@@ -132,7 +133,7 @@ def _text(values: pa.Array) -> pa.LargeStringArray:
 
 
 def _ints(values: pa.Array) -> np.ndarray:
-    """Whole numbers, booleans, dates or moments as int64; nulls become arbitrary, larger unsigned ones the largest."""
+    """Whole numbers, booleans, dates or moments as int64, too large ones as the largest; nulls arbitrary."""
     if pa.types.is_uint64(values.type):
         clipped = np.minimum(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), np.uint64(INT64_MAX))
         return clipped.astype(np.int64)
@@ -250,7 +251,7 @@ _ENCODERS: dict[Kind, Callable[[pa.Array, DomainColumn, np.ndarray], None]] = {
 
 @njit(cache=True, nogil=True)
 def _bucket(values: np.ndarray, edges: np.ndarray, fallback: int, codes: np.ndarray) -> None:
-    """The last bin whose lower edge is not above the value, bin 0 if none; NaN and infinities go to `fallback`."""
+    """The last bin whose lower edge is not above the value, or bin 0; NaN and infinities: `fallback`."""
     bins = len(edges) - 1
     for row in range(len(values)):
         value = values[row]

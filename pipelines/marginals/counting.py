@@ -1,8 +1,8 @@
 """Exact counts of many marginals in one pass over codes, in parallel on one machine.
 
-Guarantees. Counts are exact int64 and depend on the multiset of rows alone: not on batches, parts, order or threads.
-Memory: one batch a thread, plus for each thread 8 bytes a joint cell (see cover.py; at most DENSE_CELLS cells a joint
-table, more are counted sparsely), plus the result.
+Guarantees. Counts are exact int64 and depend on the multiset of rows alone: not on batches, parts, order or
+threads. Memory: one batch a thread, plus for each thread 8 bytes a joint cell (see cover.py; at most
+DENSE_CELLS cells a joint table, more are counted sparsely), plus the result.
 """
 
 from __future__ import annotations

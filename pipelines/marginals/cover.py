@@ -1,8 +1,8 @@
 """Which joint tables to count so that every wanted marginal is a sum over one of them.
 
-Adding to one cell of a joint table of four columns counts that row in six two-way marginals at once. A joint table
-is worth it as long as its counters stay in the processor's second-level cache. What is counted jointly is exact, so
-the marginals summed out of it are too.
+Adding to one cell of a joint table of four columns counts that row in six two-way marginals at once. A joint
+table is worth it as long as its counters stay in the processor's second-level cache. What is counted jointly
+is exact, so the marginals summed out of it are too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ JOINT_CELLS = 1 << 16
 """Most cells of a joint table made of several cliques: 256 KB of 32-bit counters."""
 
 COVER_EFFORT = 20_000_000
-"""Above this many cliques times columns, joining them would take longer than it saves; each is counted alone."""
+"""Above this many cliques times columns, joining takes longer than it saves; each is counted alone."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Cover:
 
 
 def cover(sizes: Sequence[int], cliques: Sequence[tuple[int, ...]], joint_cells: int = JOINT_CELLS) -> Cover:
-    """Greedy: start from the clique with most cells, add the column that completes most others while it fits."""
+    """Greedy: start from the clique with most cells, add the column that completes most others if it fits."""
     for clique in cliques:
         if len(set(clique)) != len(clique) or not all(0 <= column < len(sizes) for column in clique):
             raise ValueError(f"clique {clique} must name distinct columns between 0 and {len(sizes) - 1}")
@@ -57,14 +57,16 @@ def cover(sizes: Sequence[int], cliques: Sequence[tuple[int, ...]], joint_cells:
 def _grown(
     group: set[int], cells: int, sizes: Sequence[int], member: np.ndarray, width: np.ndarray, joint_cells: int
 ) -> set[int]:
-    """The group with columns added, each the one that completes most uncovered cliques (then the smallest)."""
+    """The group with columns added, each the one that completes most uncovered cliques (or the smallest)."""
     while True:
         missing = width - member[:, sorted(group)].sum(axis=1)
         gains = member[missing == 1].sum(axis=0)
         gains[sorted(group)] = 0
-        fitting = [column for column in np.flatnonzero(gains) if cells * sizes[column] <= joint_cells]
+        fitting = [
+            column for column in np.flatnonzero(gains).tolist() if cells * sizes[column] <= joint_cells
+        ]
         if not fitting:
             return group
         best = max(fitting, key=lambda column: (gains[column], -sizes[column], -column))
-        group = group | {int(best)}
+        group = group | {best}
         cells *= sizes[best]

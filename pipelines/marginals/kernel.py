@@ -1,7 +1,8 @@
 """The inner loop of counting: one joint table over one batch of codes.
 
-Cell numbers of a block of rows are computed first, in a loop the compiler vectorises; then the counters are bumped.
-Consecutive rows use two separate tables, since bumping one counter twice in a row makes the processor wait.
+Cell numbers of a block of rows are computed first, in a loop the compiler vectorises; then the counters are
+bumped. Consecutive rows use two separate tables, since bumping one counter twice in a row makes the
+processor wait.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ BATCH_ROWS = 262_144
 
 
 class Part(Protocol):
-    """A slice of a table that another process can read by itself. Reading it twice gives the same rows in one order."""
+    """A slice of a table that another process can read by itself, always in the same order."""
 
     def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]: ...
 
@@ -35,7 +35,7 @@ class Source(Protocol):
     """A private table. Nothing here changes it."""
 
     def schema(self) -> pa.Schema:
-        """Names and types of the columns, from metadata; reads no row. Finds unreadable and disagreeing files."""
+        """Names and types of the columns; reads no row. Finds unreadable and disagreeing files."""
         ...
 
     def parts(self) -> Sequence[Part] | None:
@@ -52,7 +52,7 @@ class Source(Protocol):
         ...
 
     def row_estimate(self) -> int | None:
-        """Rows by the source's metadata, before bounding. Exact n is private: use it only where declared public."""
+        """Rows by the source's metadata, before bounding. Private unless declared public."""
         ...
 
 
@@ -76,7 +76,7 @@ def read_part(
     allowed: Allowance | None,
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """The bounded rows of one part. `allowed` comes from a first pass over all parts; None if single rows are protected."""
+    """The bounded rows of one part. `allowed` comes from a first pass over all parts, if there is an entity."""
     offset = 0
     for batch in part.read(needed_columns(columns, unit), batch_rows):
         if allowed is None:
@@ -102,7 +102,7 @@ class _Complaint:
 
 
 def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
-    """Raise one SpecError that names every column the table lacks, holds twice, or holds in an impossible type."""
+    """Raise one SpecError that names every column the table lacks, has twice, or has in an impossible type."""
     unit = spec.privacy.protected_unit
     modelled = {
         name: column for name, column in spec.columns.items() if not isinstance(column, IdentifierColumn)
@@ -120,7 +120,8 @@ def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
         else:
             type_ = schema.field(found[0]).type
             if name in modelled and not readable(type_, modelled[name].type):
-                text = f"column {name!r} is declared {modelled[name].type} but the table holds {_type_name(type_)}"
+                declared = modelled[name].type
+                text = f"column {name!r} is declared {declared} but the table holds {_type_name(type_)}"
                 complaints.append(_Complaint(name, text))
             elif name not in modelled and pa.types.is_nested(type_):
                 complaints.append(

@@ -1,13 +1,14 @@
 """At most k rows an entity, chosen by keyed hash, over any number of parts in any process.
 
-Guarantee. Over all parts together at most `unit.max_rows` rows of one entity are kept: those with the smallest
-(hash of the row's requested values, position). Rows that tie on the hash hold equal values, so what is kept does not
-depend on how the table is split into parts and batches, nor, up to equal rows, on the order of rows. Two entities
-whose 64-bit hashes collide share one allowance, which errs on the safe side. Rows without an entity (null, or NaN in
-a float column) are dropped: they belong to nobody identifiable, and pooling them would break the bound.
+Guarantee. Over all parts together at most `unit.max_rows` rows of one entity are kept: those with the
+smallest (hash of the row's requested values, position). Rows that tie on the hash hold equal values, so what
+is kept does not depend on how the table is split into parts and batches, nor, up to equal rows, on the order
+of rows. Two entities whose 64-bit hashes collide share one allowance, which errs on the safe side. Rows
+without an entity (null, or NaN in a float column) are dropped: they belong to nobody identifiable, and
+pooling them would break the bound.
 
-Two passes. `candidates` of each part, merged by `merge`, hold the k+1 first rows of each entity; `allowance` turns
-them into the last row allowed to each entity that has more than k; `within` filters a batch by it.
+Two passes. `candidates` of each part, merged by `merge`, hold the k+1 first rows of each entity; `allowance`
+turns them into the last row allowed to each entity that has more than k; `within` filters a batch by it.
 Memory: 24 bytes a candidate, of which there are at most k+1 an entity, and three times that while merging.
 """
 
@@ -109,7 +110,7 @@ def within(
     key: bytes,
     allowed: Allowance,
 ) -> pa.RecordBatch:
-    """The batch's rows that stay, with the requested columns only. `offset` counts the part's rows before the batch."""
+    """The requested columns of the rows that stay. `offset` counts the part's rows before the batch."""
     located = _locate(batch, part, offset, columns, unit, key)
     wanted = batch.select(list(columns))
     stays = np.ones(len(located.entity), np.bool_)

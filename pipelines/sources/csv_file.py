@@ -1,4 +1,5 @@
-"""A CSV file, plain or gzipped, with a header. Every field is read as text, so no inferred type can fail on a row.
+"""A CSV file, plain or gzipped, with a header. Every field is read as text, so no inferred type can fail on
+a row.
 
 An empty field is null; other spellings ("NA", "null") are text, which number and date columns cannot read and
 therefore treat as null where the column has one. A line with too few or too many fields is dropped.

@@ -1,4 +1,5 @@
-"""A table or view of a DuckDB file, opened read-only. Projection and the cap on rows an entity run in the engine."""
+"""A table or view of a DuckDB file, opened read-only. Projection and the cap on rows an entity run in the
+engine."""
 
 from __future__ import annotations
 
@@ -17,18 +18,15 @@ from understudy.pipelines.sources.base import BATCH_ROWS
 
 @dataclass(frozen=True)
 class DuckDBSource:
-    """`table` may be `name` or `schema.name`. Names reach SQL only if the catalogue lists them, and quoted."""
+    """`table` may be `name` or `schema.name`. Names reach SQL quoted, and only if the catalogue lists them."""
 
     path: Path
     table: str
 
     def schema(self) -> pa.Schema:
         with self.connect() as connection:
-            return (
-                connection.sql(f"SELECT * FROM {self.quoted_table(connection)} LIMIT 0")
-                .to_arrow_table()
-                .schema
-            )
+            query = f"SELECT * FROM {self.quoted_table(connection)} LIMIT 0"  # noqa: S608  a catalogued name
+            return connection.sql(query).to_arrow_table().schema
 
     def parts(self) -> None:
         return None
@@ -58,8 +56,8 @@ class DuckDBSource:
     ) -> str:
         """SQL for the requested columns of at most `unit.max_rows` rows an entity.
 
-        Rows are ranked by MD5 of the key and their requested values, each written with its length so that no two
-        different rows are written alike; rows that tie are equal, so the result does not depend on the engine's order.
+        Rows are ranked by MD5 of the key and their requested values, each written with its length so that no
+        two different rows are written alike; rows that tie are equal, so the engine's order does not matter.
         """
         table = self.quoted_table(connection)
         self._check_listed(connection, table, [*columns, *([unit.entity] if unit.entity else [])])
@@ -108,7 +106,8 @@ class DuckDBSource:
         """Schema and name as the catalogue spells them."""
         listed = connection.execute(
             "SELECT table_schema, table_name FROM information_schema.tables"
-            " WHERE table_catalog = current_database() ORDER BY table_schema <> 'main', table_schema, table_name"
+            " WHERE table_catalog = current_database()"
+            " ORDER BY table_schema <> 'main', table_schema, table_name"
         ).fetchall()
         wanted = self.table.lower()
         for schema, name in listed:

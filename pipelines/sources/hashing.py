@@ -1,8 +1,8 @@
 """Keyed 64-bit hashes of rows and entities, the same in every process and for every way the rows are split.
 
-A column's hash is SipHash-2-4 of its value's bytes under a key derived from the caller's; a row's hash chains those of
-its columns. Equal values hash equally whether or not they are dictionary-encoded. Who does not know the key cannot
-choose rows that survive the cap on rows per entity.
+A column's hash is SipHash-2-4 of its value's bytes under a key derived from the caller's; a row's hash
+chains those of its columns. Equal values hash equally whether or not they are dictionary-encoded. Who does
+not know the key cannot choose rows that survive the cap on rows per entity.
 """
 
 from __future__ import annotations

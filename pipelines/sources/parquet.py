@@ -26,7 +26,7 @@ class ParquetPart:
     texts: tuple[str, ...]
 
     def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        # Text is read as dictionary codes: each distinct value of a row group is then looked up once, not once a row.
+        # Text is read as dictionary codes: each distinct value is then looked up once, not once a row.
         texts = [name for name in self.texts if name in columns]
         with _reading(self.path), pq.ParquetFile(self.path, memory_map=True, read_dictionary=texts) as file:
             yield from file.iter_batches(batch_rows, list(self.row_groups), list(columns), use_threads=False)
@@ -34,7 +34,7 @@ class ParquetPart:
 
 @dataclass(frozen=True)
 class ParquetSource:
-    """Files in order of name. They must agree on columns and types; `schema` reads every footer to make sure."""
+    """Files in order of name. They must agree on columns and types; `schema` reads every footer to see."""
 
     path: Path
 
@@ -104,13 +104,14 @@ def _check_agreement(first_path: Path, first: pa.Schema, path: Path, schema: pa.
         absent = [name for name in there.names if name not in here.names]
         if absent:
             raise SourceError(
-                f"{missing_from} lacks the column(s) {', '.join(absent)} that other files of the directory have",
+                f"{missing_from} lacks the column(s) {', '.join(absent)} of other files in the directory",
                 "make every file of the directory hold the same columns",
             )
     for name in first.names:
-        if first.field(name).type != schema.field(name).type:
+        here, there = first.field(name).type, schema.field(name).type
+        if here != there:
             raise SourceError(
-                f"column {name!r} is {first.field(name).type} in {first_path.name} but {schema.field(name).type} in {path}",
+                f"column {name!r} is {here} in {first_path.name} but {there} in {path}",
                 "rewrite the files with one type a column",
             )
 

@@ -67,7 +67,8 @@ def test_rounding_to_decimals_stays_in_the_bounds_and_in_the_bin_if_it_can(low, 
 def test_types_are_the_columns_own():
     table = decode(_random_codes(50, 1), DOMAIN, np.random.default_rng(1))
     assert {name: str(table.schema.field(name).type) for name in DOMAIN.names} == {
-        "age": "int64", "small": "int64", "income": "int64", "charge": "double", "ratio": "double", "price": "double",
+        "age": "int64", "small": "int64", "income": "int64", "charge": "double", "ratio": "double",
+        "price": "double",
         "visited": "date32[day]", "weekly": "date32[day]", "seen": "timestamp[us]", "hourly": "timestamp[us]",
         "sex": "string", "ward": "string", "rank": "int64", "coin": "int64", "flag": "bool", "yes": "bool",
     }  # fmt: skip
