@@ -167,7 +167,7 @@ def _sample_table(synthetic: pa.Table) -> str:
 def _cell(value: object) -> str:
     if value is None:
         return '<span class="null">null</span>'
-    return escape(f"{value:.2f}" if isinstance(value, float) else str(value))
+    return escape(f"{value:g}" if isinstance(value, float) else str(value))
 
 
 def _events_table(manifest: Manifest) -> str:

@@ -1,0 +1,35 @@
+"""Fixtures every folder uses: a workspace of its own, and one Prefect server for those that need it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Read once when prefect is first imported, so set before any test imports it.
+os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
+os.environ.setdefault("DO_NOT_TRACK", "1")
+os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+
+pytest_plugins = ["tests.postgres"]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty Understudy home with its own SQLite ledger."""
+    place = tmp_path / "home"
+    monkeypatch.setenv("UNDERSTUDY_HOME", str(place))
+    monkeypatch.delenv("UNDERSTUDY_LEDGER", raising=False)
+    return place
+
+
+@pytest.fixture(scope="session")
+def prefect_server() -> Iterator[None]:
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=180):
+        yield

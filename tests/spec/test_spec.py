@@ -1,0 +1,131 @@
+"""What a spec accepts, what it refuses and how it says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.examples import SPEC
+from understudy.pipelines.domain import TableDomain
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.spec import ReleaseSpec, load_spec, parse_spec
+
+
+def refused(text: str) -> str:
+    with pytest.raises(SpecError) as caught:
+        parse_spec(text, "clinic.yaml")
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+def test_the_example_is_accepted_and_its_schema_is_valid_json() -> None:
+    spec = parse_spec(SPEC)
+    assert spec.privacy.unit.max_rows == 4
+    assert "columns" in ReleaseSpec.model_json_schema()["properties"]
+
+
+def test_the_hash_is_stable_and_ignores_what_cannot_change_a_measurement() -> None:
+    base = parse_spec(SPEC)
+    assert base.hash == "6e79fbbfb1408371a9d8c4c67067fb54fa1c8b82b661cde07b21d6c3bc1139a4"  # a change here would charge every user again
+    same = [
+        SPEC.replace("epsilon: 1.0", "epsilon: 1"),
+        SPEC.replace("delta: 1e-6", "delta: 0.000001"),
+        SPEC.replace("releases/", "elsewhere/"),
+        SPEC + "compute: {engine: dask}\n",
+        SPEC + "generate: {epochs: 3}\n",
+        yaml.safe_dump(yaml.safe_load(SPEC)),
+    ]
+    assert {parse_spec(text).hash for text in same} == {base.hash}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("epsilon: 1.0", "epsilon: 1.1"),
+        ('snapshot: "2026-10"', 'snapshot: "2026-11"'),
+        ("max_rows: 4", "max_rows: 5"),
+        ("bins: 32, nullable", "bins: 31, nullable"),
+        ("all-2way", "all-1way"),
+        ("add_remove", "replace_one"),
+    ],
+)
+def test_the_hash_changes_with_anything_that_changes_the_measurement(old: str, new: str) -> None:
+    assert old in SPEC
+    assert parse_spec(SPEC.replace(old, new)).hash != parse_spec(SPEC).hash
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("nullable: true", "nulable: true", ["line 8", "columns.charge.nulable", "unknown key", "decimals"]),
+        ("type: integer", "type: intger", ["line 6", "columns.age", "unknown column type", "boolean"]),
+        ("min: 0, max: 110", "min: 110, max: 0", ["columns.age", "swap"]),
+        ("min: 0, max: 20000", "min: 5, max: 5", ["columns.charge", "below max"]),
+        ("values: [F, M, X]", "values: [F, M, F]", ["columns.sex.values", "more than once", "F"]),
+        ("values: [F, M, X]", "values: []", ["columns.sex.values"]),
+        ("epsilon: 1.0", "epsilon: -1", ["privacy.epsilon"]),
+        ("delta: 1e-6", "delta: 2", ["privacy.delta"]),
+        ("account: clinic, ", "", ["line 4", "privacy.account", "missing"]),
+        ("name: clinic-visits", "name: ../../etc", ["name", "lower-case"]),
+        ("bins: 32}", "bins: 0}", ["columns.age.bins"]),
+        ("bins: month", "bins: fortnight", ["columns.visited_on.bins"]),
+        ("{entity: patient_id, max_rows: 4}", "{max_rows: 4}", ["privacy.unit", "entity"]),
+        ("entity: patient_id", "entity: age", ["entity column 'age'", "identifier"]),
+        ("name: privpgd", "name: gan", ["method.name"]),
+    ],
+)
+def test_mistakes_are_named_with_their_line_and_fix(old: str, new: str, told: list[str]) -> None:
+    assert old in SPEC
+    message = refused(SPEC.replace(old, new, 1))
+    assert all(part in message for part in told), message
+    assert "Traceback" not in message
+
+
+def test_duplicate_columns_are_refused_not_merged() -> None:
+    repeated = SPEC.replace("  sex:", "  age: {type: boolean}\n  sex:")
+    message = refused(repeated)
+    assert "'age' is given twice" in message
+    assert "line 7" in message
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "just text", "[1, 2]", "a: [", "!!python/object/apply:os.system ['true']", "name: &a [*a]", "\0"],
+)
+def test_what_is_no_spec_is_refused(text: str) -> None:
+    refused(text)
+
+
+def test_files_that_cannot_be_specs(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="cannot read"):
+        load_spec(tmp_path / "missing.yaml")
+    with pytest.raises(SpecError, match="cannot read"):
+        load_spec(tmp_path)
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SpecError, match="UTF-8"):
+        load_spec(tmp_path / "binary.yaml")
+    (tmp_path / "huge.yaml").write_bytes(b"#" * 1_000_001)
+    with pytest.raises(SpecError, match="at most"):
+        load_spec(tmp_path / "huge.yaml")
+
+
+def test_domain_lays_out_bins_other_and_null() -> None:
+    domain = TableDomain.of(parse_spec(SPEC))
+    age, sex, charge, day, ward, smoker = domain.columns
+    assert (age.size, age.edges[0], age.edges[-1]) == (32, 0, 111)
+    assert (sex.size, sex.null_code, sex.fallback_code) == (3, None, 0)
+    assert (charge.size, charge.null_code, charge.log_scale) == (33, 32, True)
+    assert day.code_labels()[:2] == ["2026-01-01", "2026-02-01"]
+    assert day.size == 12
+    assert (ward.other_code, ward.null_code, ward.fallback_code) == (3, None, 3)
+    assert (smoker.size, smoker.missing_code) == (3, 2)
+    assert domain.surrogates == ("visit_id",)
+    assert "patient_id" not in domain.names
+
+
+def test_bins_cover_the_bounds_exactly_and_none_is_empty() -> None:
+    for column in TableDomain.of(parse_spec(SPEC)).columns:
+        steps = [high - low for low, high in zip(column.edges[:-1], column.edges[1:], strict=True)]
+        assert all(step > 0 for step in steps), column.name
