@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 from understudy.pipelines.domain import TableDomain
-from understudy.pipelines.encoding import EncodedBatch, encode
+from understudy.pipelines.encoding import EncodedBatch, code_type, encode
 from understudy.pipelines.marginals.cover import Cover, cover
 from understudy.pipelines.marginals.kernel import add_joint
 from understudy.pipelines.marginals.sparse import SparseCounts
@@ -41,11 +41,7 @@ class Tally:
         self._cells = [math.prod(self.sizes[column] for column in group) for group in self._cover.groups]
         self._strides = [self._strides_of(group) for group in self._cover.groups]
         self._used = sorted({column for group in self._cover.groups for column in group})
-        self._code_type = (
-            np.uint8 if max((self.sizes[c] for c in self._used), default=0) <= 256 else np.uint32
-        )
-        if self._code_type == np.uint32 and max(self.sizes[c] for c in self._used) <= 2**16:
-            self._code_type = np.uint16
+        self._code_type = code_type(max((self.sizes[column] for column in self._used), default=0))
         self._narrow: dict[int, np.ndarray] = {}
         self._sparse = {
             g: SparseCounts() for g, cells in enumerate(self._cells) if cells > max(DENSE_CELLS, 1)

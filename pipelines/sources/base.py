@@ -76,7 +76,7 @@ def read_part(
     allowed: Allowance | None,
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """The bounded rows of one part. `allowed` comes from a first pass over all parts, if there is an entity."""
+    """The bounded rows of one part. `allowed` comes from a first pass over all, if there is an entity."""
     offset = 0
     for batch in part.read(needed_columns(columns, unit), batch_rows):
         if allowed is None:
@@ -102,7 +102,7 @@ class _Complaint:
 
 
 def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
-    """Raise one SpecError that names every column the table lacks, has twice, or has in an impossible type."""
+    """Raise one SpecError that names every column the table lacks, has twice, or has in a wrong type."""
     unit = spec.privacy.protected_unit
     modelled = {
         name: column for name, column in spec.columns.items() if not isinstance(column, IdentifierColumn)

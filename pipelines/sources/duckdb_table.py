@@ -18,7 +18,7 @@ from understudy.pipelines.sources.base import BATCH_ROWS
 
 @dataclass(frozen=True)
 class DuckDBSource:
-    """`table` may be `name` or `schema.name`. Names reach SQL quoted, and only if the catalogue lists them."""
+    """`table` is `name` or `schema.name`. Names reach SQL quoted, and only if the catalogue lists them."""
 
     path: Path
     table: str
