@@ -1,0 +1,199 @@
+"""PrivPGD: accuracy, time and memory on real tables at epsilon 2.5, 1 and 0.2 (delta 1e-5, ADD_REMOVE).
+
+Figures `privpgd.slice.*`, `privpgd.<set>.<epsilon>.*`, `privpgd.cost.*` and `privpgd.large.*`. Every table
+is counted, noised and generated as the flow does it: all 2-way marginals, a tenth of the budget on 1-way
+marginals, rounded Gaussian noise from the operating system.
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import combinations
+
+import numpy as np
+from understudy.pipelines.evaluation import paper_metrics as metrics
+from understudy.pipelines.marginals.mechanism import calibrate_marginals, release_counts
+from understudy.pipelines.marginals.workload import Workload
+from understudy.pipelines.privacy.noise import operating_system_randomness
+from understudy.pipelines.privacy.relation import Budget, Relation, Unit
+from understudy.pipelines.privpgd.config import PrivPGDConfig
+from understudy.pipelines.privpgd.engine import synthesize
+from understudy.pipelines.privpgd.problem import GridColumn, NoisyMarginal
+
+from benchmarks.support.figures import Figures, measured
+from benchmarks.support.peers import opendp_table, peer_is_installed
+from benchmarks.support.tables import CodedTable, adult_slice, load_tables
+
+EPSILONS = ("2.5", "1", "0.2")
+DELTA = 1e-5
+ONE_WAY_SHARE = 0.1
+PARTICLES = 100_000
+SLICE_PARTICLES, SLICE_SIGMA = 20_000, 8.95
+HELD_OUT = 0.2
+METRICS = ("tv", "sw1", "covariance", "counting", "threshold", "downstream")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--peer", choices=("MST", "AIM"), help="also run OpenDP's (pip install 'opendp[mbi]')"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    figures = Figures(args.only)
+    peer = args.peer if args.peer and peer_is_installed() else None
+    _warm_up()
+    if figures.wants("privpgd.slice.") and (table := adult_slice(args.data)) is not None:
+        _slice(figures, table)
+    for table in load_tables(args.data) if _wants_tables(figures) else []:
+        for epsilon in EPSILONS:
+            if figures.wants(f"privpgd.{table.name}.{epsilon}."):
+                _table(figures, table, epsilon, peer)
+    _cost(figures)
+    if figures.wants("privpgd.large."):
+        _large(figures)
+
+
+def _wants_tables(figures: Figures) -> bool:
+    return not figures.only.startswith(("privpgd.slice", "privpgd.cost", "privpgd.large"))
+
+
+def _slice(figures: Figures, table: CodedTable) -> None:
+    rng = np.random.default_rng(0)
+    noisy = []
+    for pair in combinations(range(len(table.sizes)), 2):
+        exact = len(table.codes) * metrics.marginal(table.codes, pair, table.sizes)
+        noisy.append(
+            NoisyMarginal(pair, np.rint(exact + SLICE_SIGMA * rng.normal(size=exact.shape)), SLICE_SIGMA)
+        )
+    with measured() as cost:
+        fake = synthesize(noisy, _grid(table), SLICE_PARTICLES, PrivPGDConfig(particles=SLICE_PARTICLES))
+    figures.show("privpgd.slice.tv", metrics.average_total_variation(table.codes, fake, table.sizes))
+    figures.show("privpgd.slice.sw1", _sw1(table.codes, fake, table))
+    figures.show("privpgd.slice.cpu_seconds", cost.cpu_seconds)
+
+
+def _table(figures: Figures, table: CodedTable, epsilon: str, peer: str | None) -> None:
+    """Five metrics against the whole table; the downstream error from a second run that never saw the test
+    rows.
+    """
+    name = f"privpgd.{table.name}.{epsilon}"
+    with measured() as cost:
+        fake = _privpgd(table, table.codes, float(epsilon))
+    ours = _scores(table, fake)
+    theirs: dict[str, float] = {}
+    peer_seconds = None
+    if peer is not None:
+        with measured() as peer_cost:
+            other = opendp_table(peer, table, table.codes, float(epsilon), DELTA)
+        theirs, peer_seconds = _scores(table, other), peer_cost.seconds
+    if figures.wants(f"{name}.downstream"):
+        order = np.random.default_rng(1).permutation(len(table.codes))
+        cut = int(HELD_OUT * len(order))
+        test, train = table.codes[order[:cut]], table.codes[order[cut:]]
+        again = _privpgd(table, train, float(epsilon))
+        ours["downstream"] = metrics.downstream_error(again, test, table.sizes, table.label)
+        if peer is not None:
+            other = opendp_table(peer, table, train, float(epsilon), DELTA)
+            theirs["downstream"] = metrics.downstream_error(other, test, table.sizes, table.label)
+    shown = f"OpenDP {peer}" if peer else None
+    for metric, value in ours.items():
+        figures.show(f"{name}.{metric}", value, shown, theirs.get(metric))
+    figures.show(f"{name}.seconds", cost.seconds, shown, peer_seconds)
+    figures.show(f"{name}.peak_mb", cost.peak_mb)
+
+
+def _privpgd(table: CodedTable, codes: np.ndarray, epsilon: float) -> np.ndarray:
+    return synthesize(
+        _measure(table, codes, epsilon), _grid(table), PARTICLES, PrivPGDConfig(particles=PARTICLES)
+    )
+
+
+def _measure(table: CodedTable, codes: np.ndarray, epsilon: float) -> list[NoisyMarginal]:
+    columns = range(len(table.sizes))
+    singles, pairs = list(combinations(columns, 1)), list(combinations(columns, 2))
+    shares = [ONE_WAY_SHARE / len(singles)] * len(singles) + [(1 - ONE_WAY_SHARE) / len(pairs)] * len(pairs)
+    workload = Workload(tuple(singles + pairs), tuple(shares))
+    relation, unit = Relation.ADD_REMOVE, Unit()
+    noise = calibrate_marginals(workload, Budget(epsilon, DELTA), relation, unit, "rounded")
+    exact = [
+        np.rint(len(codes) * metrics.marginal(codes, s, table.sizes)).astype(np.int64)
+        for s in workload.cliques
+    ]
+    noisy, _ = release_counts(exact, noise, relation, unit, operating_system_randomness())
+    return [
+        NoisyMarginal(s, counts, std)
+        for s, counts, std in zip(workload.cliques, noisy, noise.stds, strict=True)
+    ]
+
+
+def _scores(table: CodedTable, fake: np.ndarray) -> dict[str, float]:
+    rng = np.random.default_rng(2)
+    real, sizes = table.codes, table.sizes
+    counting = metrics.draw_counting_queries(real, sizes, rng)
+    threshold = metrics.draw_threshold_queries(real, sizes, rng)
+    return {
+        "tv": metrics.average_total_variation(real, fake, sizes),
+        "sw1": _sw1(real, fake, table),
+        "covariance": metrics.covariance_error(real, fake, sizes),
+        "counting": metrics.query_error(counting, real, fake),
+        "threshold": metrics.query_error(threshold, real, fake),
+    }
+
+
+def _sw1(real: np.ndarray, fake: np.ndarray, table: CodedTable) -> float:
+    return metrics.average_sliced_w1(real, fake, table.sizes, np.random.default_rng(3))
+
+
+def _cost(figures: Figures) -> None:
+    """CPU seconds with one thing varied at a time from 50,000 particles, 12 columns (66 marginals), 16 codes
+    each.
+    """
+    grids = {
+        "particles": [(rows, 12, 16) for rows in (25_000, 50_000, 100_000, 200_000)],
+        "marginals": [(50_000, columns, 16) for columns in (6, 12, 24)],
+        "cells": [(50_000, 12, codes) for codes in (8, 16, 32, 64)],
+    }
+    for varied, grid in grids.items():
+        for rows, columns, codes in grid:
+            amount = {"particles": rows, "marginals": columns * (columns - 1) // 2, "cells": codes**2}[varied]
+            name = f"privpgd.cost.{varied}.{amount}.cpu_seconds"
+            if figures.wants(name):
+                marginals, grid_columns = _made_up(columns, codes)
+                with measured() as cost:
+                    synthesize(marginals, grid_columns, rows, PrivPGDConfig(particles=rows), seed=1)
+                figures.show(name, cost.cpu_seconds)
+
+
+def _large(figures: Figures) -> None:
+    """1,000,000 particles and 40 columns (780 marginals) of 16 codes, from start to finish."""
+    marginals, columns = _made_up(40, 16)
+    with measured() as cost:
+        synthesize(marginals, columns, 1_000_000, PrivPGDConfig(particles=1_000_000), seed=1)
+    figures.show("privpgd.large.seconds", cost.seconds)
+    figures.show("privpgd.large.cpu_seconds", cost.cpu_seconds)
+    figures.show("privpgd.large.peak_mb", cost.peak_mb)
+
+
+def _made_up(columns: int, codes: int) -> tuple[list[NoisyMarginal], list[GridColumn]]:
+    """Noisy 2-way marginals of 50,000 rows that share one hidden factor."""
+    rng = np.random.default_rng(columns)
+    factor = rng.random((50_000, 1))
+    real = np.clip((factor + 0.25 * rng.normal(size=(50_000, columns))) * codes, 0, codes - 1).astype(int)
+    sizes = [codes] * columns
+    marginals = []
+    for pair in combinations(range(columns), 2):
+        exact = 50_000 * metrics.marginal(real, pair, sizes)
+        marginals.append(NoisyMarginal(pair, exact + 20.0 * rng.normal(size=exact.shape), 20.0))
+    return marginals, [GridColumn(codes, True)] * columns
+
+
+def _grid(table: CodedTable) -> list[GridColumn]:
+    return [GridColumn(size, ordered) for size, ordered in zip(table.sizes, table.ordered, strict=True)]
+
+
+def _warm_up() -> None:
+    """Compile or load the kernels, so that no figure pays for it."""
+    marginals, columns = _made_up(3, 4)
+    nominal = [*columns[:2], GridColumn(4, False)]
+    synthesize(marginals, nominal, 100, PrivPGDConfig(particles=100, epochs=1), seed=1)

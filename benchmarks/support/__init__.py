@@ -1,0 +1,1 @@
+"""What several benchmarks share; modules here are not commands."""
