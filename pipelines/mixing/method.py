@@ -1,0 +1,231 @@
+"""Mixing as a method of the flow: class statistics are bought once, then noisy mixtures, slice by slice.
+
+The guarantees are those of `statistics` and `mechanism`; everything after `purchase` is post-processing.
+Supported: relation add_remove, one row a unit. Replaced rows, units of several rows and OpenDP noise are
+refused with a SpecError (`options` says why). Classes are the codes of the label column, `other` and null
+included, so a class that is empty, smaller than the order or undeclared changes what is summed and nothing
+else.
+Reference. Saha, Tonoy & Imtiaz, DP-CDA: Enhanced Privacy Preservation in Dataset Synthesis Through
+  Randomized Mixing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from understudy.pipelines.domain import TableDomain
+from understudy.pipelines.encoding import encode_column
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.measurement import Measurement
+from understudy.pipelines.method import (
+    Agreement,
+    MethodPlan,
+    NoiseLine,
+    PlannedCharge,
+    PrivateTable,
+    Progress,
+    Purchase,
+)
+from understudy.pipelines.mixing.design import Decision, MixingDesign, decide
+from understudy.pipelines.mixing.options import MixingOptions, feature_columns, mixing_options
+from understudy.pipelines.mixing.release import (
+    Frame,
+    bought_frame,
+    class_rows,
+    draw_slice,
+    draw_statistics,
+    mixture_records,
+    records_per_class,
+)
+from understudy.pipelines.mixing.restore import SumReader
+from understudy.pipelines.mixing.vectors import bounds, read_vectors, to_batch, to_unit, unit_column
+from understudy.pipelines.privacy.noise import RandomSource
+from understudy.pipelines.spec import ReleaseSpec
+
+STATISTICS = "class-statistics"
+MIXTURES = "mixtures"
+
+
+class MixingMethod:
+    name = "mixing"
+
+    def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan:
+        options = mixing_options(spec, domain)
+        features = feature_columns(options, domain)
+        classes = domain.columns[domain.index(options.label)].size
+        decision = decide(options, classes, len(features), spec.privacy.budget)
+        design = decision.design
+        if spec.publish.rows is not None and spec.publish.rows > design.records:
+            raise SpecError(
+                f"publish.rows asks for {spec.publish.rows:,} rows, but {design.records:,} records are mixed",
+                "raise method.records, which costs budget, or publish fewer rows",
+            )
+        return MethodPlan(self.name, _charges(design), _noise(design), _steps(design), _details(decision))
+
+    def measure(
+        self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase
+    ) -> Measurement:
+        options = mixing_options(spec, table.domain)
+        design = MixingDesign.from_facts(plan.details["design"])
+        values, labels = read_vectors(table, options.label)
+        constants = public_frame(options, table.domain)
+        charges = list(plan.charges)
+        arrays: dict[str, np.ndarray] = {}
+        noisy = None
+        if design.statistics is not None:
+            measured = purchase(
+                charges.pop(0),
+                lambda randomness: _statistics(values, labels, design, constants, randomness),
+            )
+            noisy = arrays["statistics"] = measured.arrays["statistics"]
+        frame = bought_frame(constants, noisy, design, options)
+        names = table.domain.columns[table.domain.index(options.label)].code_labels()
+        counts = records_per_class(options, design, names, frame.sizes)
+        records, rows = mixture_records(values, labels, design, frame), class_rows(labels, design.classes)
+        for number, (charge, (start, stop)) in enumerate(zip(charges, design.slices, strict=True)):
+            wanted = [min(max(count - start, 0), stop - start) for count in counts]
+
+            def draw(randomness: RandomSource, wanted: list[int] = wanted) -> Measurement:
+                released = draw_slice(records, rows, wanted, design, options.label_noise, randomness)
+                return Measurement(MIXTURES, {"wanted": wanted}, released)
+
+            bought = purchase(charge, draw)
+            arrays.update({f"{name}_{number:05d}": array for name, array in bought.arrays.items()})
+        facts = {"design": design.to_facts(), "counts": counts, "options": options.model_dump(mode="json")}
+        return Measurement(self.name, facts, arrays)
+
+    def generate(
+        self,
+        measured: Measurement,
+        spec: ReleaseSpec,
+        domain: TableDomain,
+        rows: int | None,
+        progress: Progress,
+    ) -> pa.Table:
+        batches = list(self.generate_batches(measured, spec, domain, rows, progress))
+        return pa.Table.from_batches(batches)
+
+    def generate_batches(
+        self,
+        measured: Measurement,
+        spec: ReleaseSpec,
+        domain: TableDomain,
+        rows: int | None,
+        progress: Progress,
+    ) -> Iterator[pa.RecordBatch]:
+        """The records in blocks, classes interleaved; a caller that writes them as they come needs no table of them."""
+        options = mixing_options(spec, domain)
+        reader = sum_reader(measured, options, domain)
+        if rows is not None and rows > reader.records:
+            raise SpecError(f"only {reader.records:,} records were mixed", "publish fewer rows")
+        wanted = reader.records if rows is None else rows
+        done = 0
+        for units, labels in reader.blocks():
+            take = min(len(labels), wanted - done)
+            yield to_batch(units[:take], labels[:take], options.label, domain, done + 1)
+            done += take
+            progress(done, wanted, "records restored")
+            if done == wanted:
+                return
+
+    def agreement(self, synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
+        """Mean distance, over columns, of each class's synthetic mean from the released one, in half ranges."""
+        options = MixingOptions.model_validate(measured.facts["options"])
+        reader = sum_reader(measured, options, domain)
+        released = np.clip(reader.class_means(), -1.0, 1.0)
+        columns = feature_columns(options, domain)
+        label = domain.columns[domain.index(options.label)]
+        codes = encode_column(synthetic.column(options.label), label)
+        units = np.stack([unit_column(synthetic.column(column.name), column) for column in columns], axis=1)
+        lines = []
+        for k, name in enumerate(label.code_labels()):
+            if reader.counts[k] and (codes == k).any():
+                distance = float(np.abs(units[codes == k].mean(axis=0) - released[k]).mean())
+                lines.append(Agreement(f"mean of class {name}", distance, reader.spread_of_a_record(k)))
+        return lines
+
+
+def public_frame(options: MixingOptions, domain: TableDomain) -> Frame:
+    """Public constants in unit coordinates: 0 and 1 unless the spec gives its own."""
+    features = feature_columns(options, domain)
+    label = domain.columns[domain.index(options.label)]
+    centre, scale = np.zeros(len(features)), np.ones(len(features))
+    for j, column in enumerate(features):
+        if isinstance(options.centre, dict):
+            centre[j] = to_unit(np.array([options.centre[column.name]]), column)[0]
+        if isinstance(options.scale, dict):
+            low, high = bounds(column)
+            scale[j] = options.scale[column.name] / max((high - low) / 2, 1e-300)
+    sizes = np.ones(label.size)
+    if options.class_sizes is not None:
+        sizes = np.array([max(1, options.class_sizes[name]) for name in label.code_labels()], dtype=float)
+    return Frame(np.tile(centre, (label.size, 1)), scale, sizes)
+
+
+def sum_reader(measured: Measurement, options: MixingOptions, domain: TableDomain) -> SumReader:
+    design = MixingDesign.from_facts(dict(measured.facts["design"]))
+    frame = bought_frame(public_frame(options, domain), measured.arrays.get("statistics"), design, options)
+    return SumReader(
+        design, frame, list(measured.facts["counts"]), measured.arrays, options.denoise, options.image
+    )
+
+
+def _statistics(
+    values: np.ndarray, labels: np.ndarray, design: MixingDesign, constants: Frame, randomness: RandomSource
+) -> Measurement:
+    noisy = draw_statistics(values, labels, design, constants, randomness)
+    return Measurement(STATISTICS, {}, {"statistics": noisy})
+
+
+def _charges(design: MixingDesign) -> tuple[PlannedCharge, ...]:
+    charges = [] if design.statistics is None else [PlannedCharge(STATISTICS, design.statistics.event)]
+    slices = design.slices
+    for number, (start, stop) in enumerate(slices):
+        stage = MIXTURES if len(slices) == 1 else f"{MIXTURES}-{number:05d}"
+        charges.append(PlannedCharge(stage, design.mixtures.event(stop - start)))
+    return tuple(charges)
+
+
+def _noise(design: MixingDesign) -> tuple[NoiseLine, ...]:
+    lines = []
+    if design.statistics is not None:
+        std = design.statistics.sigma * design.statistics.unit
+        lines.append(
+            NoiseLine("class sums", design.classes * design.width, std, "features scaled to [-1, 1]")
+        )
+    std = design.mixtures.sigma * design.unit
+    note = f"a mean of about {design.mixtures.order} records has noise {std / design.mixtures.order:.4g}"
+    return (*lines, NoiseLine("mixture sums", design.classes * design.per_class * design.width, std, note))
+
+
+def _steps(design: MixingDesign) -> tuple[str, ...]:
+    bought = () if design.statistics is None else ("buy class sizes and means once, and centre every class",)
+    return (
+        *bought,
+        f"mix about {design.mixtures.order} records of one class at a time, {design.records:,} times",
+        "add rounded Gaussian noise to every mixture, once",
+        "restore records from the released mixtures alone",
+    )
+
+
+def _details(decision: Decision) -> dict[str, Any]:
+    design = decision.design
+    return {
+        "design": design.to_facts(),
+        "order": design.mixtures.order,
+        "epsilon_charged": decision.loss.epsilon,
+        "accountant": decision.loss.accountant,
+        "epsilon_by_the_papers_theorem": decision.paper_epsilon,
+        "orders": [
+            {
+                "order": line.order,
+                "noise_multiplier": line.noise_multiplier,
+                "noise_of_a_mean": line.mixture_std,
+                "signal_to_noise": line.signal_to_noise,
+            }
+            for line in decision.sweep
+        ],
+    }
