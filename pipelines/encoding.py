@@ -22,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
+from understudy.pipelines.bucketing import bins_of, bucket
 from understudy.pipelines.datetext import read_moments
 from understudy.pipelines.domain import MICROSECONDS_A_DAY, DomainColumn, Kind, TableDomain
 
@@ -154,10 +154,22 @@ def _numbers(values: pa.Array) -> np.ndarray:
 
 
 def _encode_number(values: pa.Array, column: DomainColumn, codes: np.ndarray) -> None:
+    if pa.types.is_integer(values.type) and values.type.bit_width <= 16 and len(values) >= 2**16:
+        narrow = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
+        np.take(_narrow_table(column, narrow.dtype), narrow, out=codes, mode="wrap")
+        return
     numbers = _numbers(values)
-    exact = numbers.dtype == np.int64 and column.kind == "integer"
-    numbers = numbers if exact else numbers.astype(np.float64, copy=False)
-    _bucket(numbers, np.array(column.edges, numbers.dtype), column.fallback_code, codes)
+    whole = numbers.dtype == np.int64 and column.kind == "integer"
+    numbers = numbers if whole else numbers.astype(np.float64, copy=False)
+    bucket(numbers, bins_of(column.edges, whole), column.fallback_code, codes)
+
+
+@lru_cache(maxsize=1024)
+def _narrow_table(column: DomainColumn, dtype: np.dtype) -> np.ndarray:
+    """The code of every value of an 8- or 16-bit type, negative ones counted from the end."""
+    limits = np.iinfo(dtype)
+    numbers = pa.array(np.r_[0 : limits.max + 1, limits.min : 0].astype(np.int64))
+    return encode_column(numbers, column)
 
 
 def _encode_boolean(values: pa.Array, column: DomainColumn, codes: np.ndarray) -> None:
@@ -234,7 +246,7 @@ def _encode_moment(values: pa.Array, column: DomainColumn, codes: np.ndarray) ->
         moments = np.clip(_ints(values), -bound, bound) * factor
     if column.kind == "date":
         moments //= MICROSECONDS_A_DAY
-    _bucket(moments, np.array(column.edges, np.int64), column.fallback_code, codes)
+    bucket(moments, bins_of(column.edges, True), column.fallback_code, codes)
     if known is not None:
         codes[~known] = column.fallback_code
 
@@ -247,20 +259,3 @@ _ENCODERS: dict[Kind, Callable[[pa.Array, DomainColumn, np.ndarray], None]] = {
     "date": _encode_moment,
     "datetime": _encode_moment,
 }
-
-
-@njit(cache=True, nogil=True)
-def _bucket(values: np.ndarray, edges: np.ndarray, fallback: int, codes: np.ndarray) -> None:
-    """The last bin whose lower edge is not above the value, or bin 0; NaN and infinities: `fallback`."""
-    bins = len(edges) - 1
-    for row in range(len(values)):
-        value = values[row]
-        if not np.isfinite(value):
-            codes[row] = fallback
-            continue
-        low, span = 0, bins
-        while span > 1:
-            half = span >> 1
-            low += half if edges[low + half] <= value else 0
-            span -= half
-        codes[row] = low

@@ -68,7 +68,7 @@ class Tally:
                 self._sparse[g].add([batch.columns[column] for column in group], self._strides[g].tolist())
             elif group:
                 if g not in self._narrow:
-                    self._narrow[g] = np.zeros((2, self._cells[g]), np.uint32)
+                    self._narrow[g] = np.zeros(self._cells[g], np.uint32)
                 add_joint(matrix, np.array(group), self._strides[g], self._narrow[g])
 
     def marginals(self) -> list[np.ndarray]:
@@ -96,7 +96,7 @@ class Tally:
     def _flush(self) -> None:
         """Move 32-bit counters to 64-bit totals before any could overflow."""
         for g, narrow in self._narrow.items():
-            counted = narrow.sum(axis=0, dtype=np.int64)
+            counted = narrow.astype(np.int64)
             self._totals[g] = self._totals[g] + counted if g in self._totals else counted
             narrow[:] = 0
         self._unflushed = 0

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-JOINT_CELLS = 1 << 16
-"""Most cells of a joint table made of several cliques: 256 KB of 32-bit counters."""
+JOINT_CELLS = 1 << 15
+"""Most cells of a joint table made of several cliques: 128 KB of 32-bit counters."""
 
 COVER_EFFORT = 20_000_000
 """Above this many cliques times columns, joining takes longer than it saves; each is counted alone."""
