@@ -52,7 +52,7 @@ def bucket(values: np.ndarray, bins: Bins, fallback: int, codes: np.ndarray) -> 
 
 @njit(cache=True, nogil=True)
 def _cell(value: float, low: float, cells_per_unit: float) -> int:
-    """Between 0 and CELLS for values within the edges; never decreasing. Halves, so that no span overflows."""
+    """Between 0 and CELLS for values within the edges, never decreasing. Halves, so no span overflows."""
     return int((value * 0.5 - low * 0.5) * cells_per_unit)
 
 

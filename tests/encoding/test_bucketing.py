@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from understudy.pipelines.bucketing import bins_of, bucket
 
 doubles = st.floats(allow_nan=False, allow_infinity=False)

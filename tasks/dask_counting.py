@@ -1,0 +1,157 @@
+"""Counting on Dask: exact counts of each part of the table, added up in a tree. No noise is ever drawn here.
+
+Every task is a pure function of the files and the job, so a task that runs twice, a lost worker or a spilled
+result changes no count: the counts are those of `LocalTable`, which shares every function below the map. Private
+intermediate values are `Sealed`, so that no worker's log can show them when a task fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from distributed import Client, Future, KilledWorker, LocalCluster
+from distributed.comm.core import CommClosedError
+from understudy.pipelines.domain import TableDomain
+from understudy.pipelines.encoding import encode
+from understudy.pipelines.errors import SourceError
+from understudy.pipelines.marginals.counting import Clique, LocalTable, Tally, add_counts, usable_cores
+from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source, read_part
+from understudy.pipelines.sources.bounding import (
+    Allowance,
+    Candidates,
+    allowance,
+    candidates,
+    merge,
+    needed_columns,
+)
+
+FAN_IN = 8
+CONNECT_SECONDS = 20
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, repr=False)
+class Sealed(Generic[Value]):
+    """A private value on its way between tasks; its repr shows nothing."""
+
+    value: Value
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every task needs to know. All of it is public but the key, which is left out of the repr."""
+
+    domain: TableDomain
+    unit: Unit
+    cliques: tuple[Clique, ...]
+    batch_rows: int
+    key: Sealed[bytes]
+
+
+@dataclass(frozen=True)
+class DaskTable:
+    """A private table counted by Dask workers; satisfies `method.PrivateTable`.
+
+    With `scheduler`, the workers of that cluster read the source's files themselves, so they must see them
+    under the same paths. Without, threads of this process. A source that is one stream (a database, a CSV
+    file) is counted in this process either way.
+    """
+
+    source: Source
+    domain: TableDomain
+    unit: Unit
+    key: bytes
+    scheduler: str | None = None
+    batch_rows: int = BATCH_ROWS
+
+    def record_batches(self) -> Iterator[pa.RecordBatch]:
+        return self._local.record_batches()
+
+    def counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
+        parts = self.source.parts()
+        if not parts:
+            return self._local.counts(cliques)
+        job = Job(self.domain, self.unit, tuple(cliques), self.batch_rows, Sealed(self.key))
+        with _client(self.scheduler) as client:
+            numbers = list(range(len(parts)))
+            allowed = None
+            if self.unit.entity is not None:
+                found = client.map(find_candidates, parts, numbers, job=job, pure=False)
+                merged = _tree(client, found, merge_candidates, job)
+                allowed = client.submit(find_allowance, merged, job, pure=False)
+            counted = client.map(count_part, parts, numbers, job=job, allowed=allowed, pure=False)
+            total: Sealed[list[np.ndarray]] = _tree(client, counted, merge_counts, job).result()
+            return total.value
+
+    @property
+    def _local(self) -> LocalTable:
+        return LocalTable(self.source, self.domain, self.unit, self.key, self.batch_rows)
+
+
+def count_part(
+    part: Part, number: int, job: Job, allowed: Sealed[Allowance] | None
+) -> Sealed[list[np.ndarray]]:
+    tally = Tally(job.domain.sizes, job.cliques)
+    bound = allowed.value if allowed else None
+    names = job.domain.names
+    for batch in read_part(part, number, names, job.unit, job.key.value, bound, job.batch_rows):
+        tally.add(encode(batch, job.domain))
+    return Sealed(tally.marginals())
+
+
+def find_candidates(part: Part, number: int, job: Job) -> Sealed[Candidates]:
+    names = job.domain.names
+    batches = part.read(needed_columns(names, job.unit), job.batch_rows)
+    return Sealed(candidates(batches, number, names, job.unit, job.key.value))
+
+
+def merge_candidates(found: Sequence[Sealed[Candidates]], job: Job) -> Sealed[Candidates]:
+    return Sealed(merge([each.value for each in found], job.unit))
+
+
+def find_allowance(found: Sealed[Candidates], job: Job) -> Sealed[Allowance]:
+    return Sealed(allowance(found.value, job.unit))
+
+
+def merge_counts(counts: Sequence[Sealed[list[np.ndarray]]], job: Job) -> Sealed[list[np.ndarray]]:
+    return Sealed(add_counts([each.value for each in counts]))
+
+
+def _tree(client: Client, level: list[Future], join: Callable[[Any, Job], Any], job: Job) -> Future:
+    """One future that joins all, FAN_IN at a time, so that no worker has to hold every part's result."""
+    while len(level) > 1:
+        groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
+        level = [client.submit(join, group, job, pure=False) for group in groups]
+    return level[0]
+
+
+@contextlib.contextmanager
+def _client(scheduler: str | None) -> Iterator[Client]:
+    """A client of the cluster at that address, or of one of this process's threads; closed afterwards."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with contextlib.ExitStack() as stack:
+        try:
+            if scheduler is None:
+                cluster = LocalCluster(
+                    processes=False, n_workers=1, threads_per_worker=usable_cores(), dashboard_address=None
+                )
+                stack.enter_context(cluster)
+                client = stack.enter_context(Client(cluster))
+            else:
+                client = stack.enter_context(Client(scheduler, timeout=CONNECT_SECONDS))
+        except (OSError, ValueError, CommClosedError):
+            problem = f"cannot reach the Dask scheduler at {scheduler}"
+            raise SourceError(problem, "start it, or correct or remove compute.scheduler") from None
+        try:
+            yield client
+        except (KilledWorker, CommClosedError):
+            problem = "Dask workers died again and again while they counted the table"
+            fix = "look at the workers' logs; give them more memory or fewer threads"
+            raise SourceError(problem, fix) from None
