@@ -1,9 +1,9 @@
 """Which bin a number falls in, a few nanoseconds each and exact to the last bit.
 
 The range is cut into equal cells; `cell(v)` is a composition of rounded operations that never decrease, so
-`v <= w` implies `cell(v) <= cell(w)` whatever the rounding. Hence an edge in an earlier cell than the value is
-not above it, an edge in a later cell is above it, and only the edges of the value's own cell, mostly none, are
-compared with it.
+`v <= w` implies `cell(v) <= cell(w)` whatever the rounding. Hence an edge in an earlier cell than the value
+is not above it, an edge in a later cell is above it, and only the edges of the value's own cell, mostly
+none, are compared with it.
 """
 
 from __future__ import annotations

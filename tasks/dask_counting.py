@@ -1,8 +1,8 @@
 """Counting on Dask: exact counts of each part of the table, added up in a tree. No noise is ever drawn here.
 
-Every task is a pure function of the files and the job, so a task that runs twice, a lost worker or a spilled
-result changes no count: the counts are those of `LocalTable`, which shares every function below the map. Private
-intermediate values are `Sealed`, so that no worker's log can show them when a task fails.
+Every task is a pure function of the files and the job, so a task that runs twice, a lost worker or a
+spilled result changes no count: the counts are those of `LocalTable`, which shares every function below the
+map. Private intermediate values are `Sealed`, so that no worker's log can show them when a task fails.
 """
 
 from __future__ import annotations
