@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-
 from understudy.flows.environment import choose_workspace
 from understudy.pipelines.errors import UnderstudyError
 
-_EPILOG = "Exit codes: 0 done, 2 bad spec or usage, 3 budget refused, 4 burnt charge, 5 validation failed, 1 anything else."
+_EPILOG = (
+    "Exit codes: 0 done, 2 bad spec or usage, 3 budget refused, 4 burnt charge, 5 validation failed, 1 anything else."
+)
 _SPEC = click.argument("spec", type=click.Path(path_type=Path))
 
 
@@ -27,7 +28,12 @@ class _OneMessageGroup(click.Group):
 
 
 @click.group(cls=_OneMessageGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--home", envvar="UNDERSTUDY_HOME", metavar="DIR", help="Ledger and measurements live here [~/.understudy].")
+@click.option(
+    "--home",
+    envvar="UNDERSTUDY_HOME",
+    metavar="DIR",
+    help="Ledger and measurements live here [~/.understudy].",
+)
 @click.option("--ledger", envvar="UNDERSTUDY_LEDGER", metavar="URL", help="Another ledger, such as a PostgreSQL URL.")
 @click.version_option(package_name="understudy")
 def main(home: str | None, ledger: str | None) -> None:

@@ -36,9 +36,7 @@ def clinic_visits(visits: int, seed: int) -> pd.DataFrame:
     who = rng.choice(patients, visits, p=weight / weight.sum())
     age, sex, smoker = person["age"][who], person["sex"][who], person["smoker"][who]
     ward = _wards(age, sex, rng)
-    severity = np.clip(
-        rng.poisson(0.5 + 0.008 * age + 0.7 * np.isin(ward, [2, 3, 6]) + 0.3 * smoker), 0, 3
-    )
+    severity = np.clip(rng.poisson(0.5 + 0.008 * age + 0.7 * np.isin(ward, [2, 3, 6]) + 0.3 * smoker), 0, 3)
     stay = np.minimum(rng.negative_binomial(1.2, 1 / (1 + 0.6 * np.exp(0.75 * severity)), visits), 60)
     charge = np.round(np.exp(4.6 + 0.55 * severity + 0.4 * np.log1p(stay) * 2 + rng.normal(0, 0.45, visits)), 2)
     day = (rng.beta(1.1, 1.0, visits) * 304).astype(int)

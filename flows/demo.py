@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-
 from understudy.flows.environment import choose_workspace
 
 SPEC = """\
@@ -46,7 +45,9 @@ publish:
 
 def run_demo(directory: Path, visits: int) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    choose_workspace(str(directory / ".understudy"), f"sqlite:///{(directory / '.understudy' / 'ledger.db').absolute()}")
+    choose_workspace(
+        str(directory / ".understudy"), f"sqlite:///{(directory / '.understudy' / 'ledger.db').absolute()}"
+    )
     from understudy.flows.clinic import build_warehouse
     from understudy.flows.ledger_commands import open_account
     from understudy.flows.planning import print_plan

@@ -7,9 +7,7 @@ import sys
 from decimal import Decimal, InvalidOperation
 
 import click
-from rich.console import Console
-from rich.table import Table
-
+from understudy.flows.tables import print_table
 from understudy.pipelines.errors import LedgerError, SpecError
 from understudy.pipelines.privacy.ledger import Balance, Ledger
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
@@ -45,42 +43,44 @@ def show(name: str | None) -> None:
     ledger = connected()
     accounts = [ledger.account(name)] if name else ledger.accounts()
     if not accounts:
-        click.echo(f"{ledger.where} has no accounts yet. Open one: understudy ledger open NAME --epsilon 3 --delta 1e-6")
+        click.echo(
+            f"{ledger.where} has no accounts yet. Open one: understudy ledger open NAME --epsilon 3 --delta 1e-6"
+        )
         return
     print_balances([ledger.balance(account.name) for account in accounts])
 
 
 def print_balances(balances: list[Balance]) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("account", "protects", "relation", "spent", "cap", "left", "delta", "charges", "burnt"):
-        table.add_column(heading, justify="right" if heading in ("spent", "cap", "left", "charges", "burnt") else "left")
-    for balance in balances:
-        account = balance.account
-        table.add_row(
-            account.name,
-            str(account.unit),
-            account.relation.value,
-            f"{balance.spent.epsilon:.4f}",
-            str(account.cap.epsilon),
-            f"{float(balance.left):.4f}",
-            str(account.cap.delta),
-            str(balance.charges),
-            str(balance.burnt),
-        )
-    Console(soft_wrap=True).print(table)
+    print_table(
+        ("account", "protects", "relation", "spent", "cap", "left", "delta", "charges", "burnt"),
+        [
+            (
+                balance.account.name,
+                str(balance.account.unit),
+                balance.account.relation.value,
+                f"{balance.spent.epsilon:.4f}",
+                str(balance.account.cap.epsilon),
+                f"{float(balance.left):.4f}",
+                str(balance.account.cap.delta),
+                str(balance.charges),
+                str(balance.burnt),
+            )
+            for balance in balances
+        ],
+        right=("spent", "cap", "left", "charges", "burnt"),
+    )
 
 
 def history(name: str) -> None:
     ledger = connected()
     ledger.account(name)
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("#", "at", "what", "charge", "details", "hash"):
-        table.add_column(heading)
-    for entry in ledger.history(name):
-        table.add_row(
-            str(entry.seq), entry.at, entry.action, entry.mid[:12], _details(entry.body), entry.hash[:12]
-        )
-    Console(soft_wrap=True).print(table)
+    print_table(
+        ("#", "at", "what", "charge", "details", "hash"),
+        [
+            (str(entry.seq), entry.at, entry.action, entry.mid[:12], _details(entry.body), entry.hash[:12])
+            for entry in ledger.history(name)
+        ],
+    )
 
 
 def _details(body: dict[str, object]) -> str:
@@ -96,7 +96,9 @@ def verify() -> None:
             f"the ledger {ledger.where} does not verify:\n  " + "\n  ".join(report.problems),
             "stop releasing from it, restore it from a backup, and find out who changed it",
         )
-    click.echo(f"{ledger.where}: {report.entries} entries, {report.charges} charges, {report.accounts} accounts: whole.")
+    click.echo(
+        f"{ledger.where}: {report.entries} entries, {report.charges} charges, {report.accounts} accounts: whole."
+    )
 
 
 def change_cap(name: str, epsilon: str, delta: str, reason: str) -> None:
@@ -110,7 +112,8 @@ def burn(charge: str, reason: str) -> None:
     matches = [c.mid for a in ledger.accounts() for c in ledger.charges(a.name) if c.mid.startswith(charge)]
     if len(matches) != 1:
         raise SpecError(
-            f"{charge!r} names {len(matches)} charges", "give more of its id, as `understudy ledger export` prints it"
+            f"{charge!r} names {len(matches)} charges",
+            "give more of its id, as `understudy ledger export` prints it",
         )
     burnt = ledger.burn(matches[0], reason)
     click.echo(f"Charge {burnt.mid[:12]} of {burnt.account} is burnt: its budget stays spent.")

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-
+from understudy.flows.tables import print_table
 from understudy.pipelines.budgeting import approve
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt
@@ -36,37 +34,35 @@ def print_plan(path: Path, assume_rows: int, as_json: bool) -> None:
 
 
 def show_plan(spec: ReleaseSpec, plan: MethodPlan, assume_rows: int) -> None:
-    console = Console(soft_wrap=True, highlight=False)
     privacy = spec.privacy
     loss = composed_loss([charge.event for charge in plan.charges], float(privacy.delta), privacy.relation)
-    console.print(f"[bold]{spec.name}[/bold], snapshot {spec.source.snapshot}, method {plan.method}")
-    console.print(f"protects    {privacy.protected_unit} ({privacy.relation.value})")
-    console.print(f"would spend epsilon {loss.epsilon:.4f} at delta {privacy.delta} ({loss.accountant} accountant)")
+    click.echo(f"{spec.name}, snapshot {spec.source.snapshot}, method {plan.method}")
+    click.echo(f"protects    {privacy.protected_unit} ({privacy.relation.value})")
+    click.echo(f"would spend epsilon {loss.epsilon:.4f} at delta {privacy.delta} ({loss.accountant} accountant)")
     for charge in plan.charges:
-        console.print(f"            {charge.stage}: {describe(charge.event)}")
+        click.echo(f"            {charge.stage}: {describe(charge.event)}")
     for step in plan.steps:
-        console.print(f"   - {step}")
+        click.echo(f"   - {step}")
     for caution in cautions(spec):
-        console.print(f"   ! {caution}")
-    console.print()
-    console.print(noise_table(plan.noise, assume_rows))
-    console.print()
-    _print_balance(console, spec, plan)
+        click.echo(f"   ! {caution}")
+    click.echo()
+    print_noise(plan.noise, assume_rows)
+    click.echo()
+    _print_balance(spec, plan)
 
 
-def noise_table(lines: tuple[NoiseLine, ...], assume_rows: int) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("query")
-    for heading in ("numbers", "noise std", f"share of {assume_rows:,} rows"):
-        table.add_column(heading, justify="right")
-    for line in lines[:MOST_LINES]:
-        table.add_row(line.query, f"{line.numbers:,}", f"{line.std:.3f}", f"{line.std / assume_rows:.4%}")
+def print_noise(lines: tuple[NoiseLine, ...], assume_rows: int) -> None:
+    share = f"share of {assume_rows:,} rows"
+    rows = [
+        (line.query, f"{line.numbers:,}", f"{line.std:.3f}", f"{line.std / assume_rows:.4%}")
+        for line in lines[:MOST_LINES]
+    ]
     if len(lines) > MOST_LINES:
         rest = lines[MOST_LINES:]
         low, high = min(line.std for line in rest), max(line.std for line in rest)
         spread = f"{low:.3f}" if high - low < 1e-9 else f"{low:.3f} to {high:.3f}"
-        table.add_row(f"... and {len(rest)} more", f"{sum(line.numbers for line in rest):,}", spread, "")
-    return table
+        rows.append((f"... and {len(rest)} more", f"{sum(line.numbers for line in rest):,}", spread, ""))
+    print_table(("query", "numbers", "noise std", share), rows, right=("numbers", "noise std", share))
 
 
 def cautions(spec: ReleaseSpec) -> list[str]:
@@ -79,31 +75,31 @@ def cautions(spec: ReleaseSpec) -> list[str]:
         and not getattr(column, "other", False)
     ]  # fmt: skip
     if strict:
-        found.append(
-            f"{', '.join(strict)}: neither nullable nor `other`; values that cannot be read will count as the first value"
-        )
+        found.append(f"{', '.join(strict)}: neither nullable nor `other`; unreadable values count as the first value")
     if float(spec.privacy.delta) > 1e-4:
         found.append(f"delta {spec.privacy.delta} is large; it should be far below one over the number of entities")
     return found
 
 
-def _print_balance(console: Console, spec: ReleaseSpec, plan: MethodPlan) -> None:
+def _print_balance(spec: ReleaseSpec, plan: MethodPlan) -> None:
     ledger = Ledger(Workspace.from_environment().ledger_url)
     balance = ledger.balance(spec.privacy.account)
     cap = balance.account.cap
-    console.print(f"account {balance.account.name}: spent {balance.spent.epsilon:.4f} of {cap.epsilon} at delta {cap.delta}")
+    click.echo(
+        f"account {balance.account.name}: spent {balance.spent.epsilon:.4f} of {cap.epsilon} at delta {cap.delta}"
+    )
     try:
         approval = approve(ledger, spec, plan)
     except (BudgetRefused, ChargeBurnt) as refusal:
-        console.print(f"this release would be refused: {refusal}")
+        click.echo(f"this release would be refused: {refusal}")
         return
     if all(ledger.find(mid) is not None for mid in approval.mids):
-        console.print("this release is paid for already: running it spends nothing")
+        click.echo("this release is paid for already: running it spends nothing")
         return
     more = balance.remaining(Composed(tuple(charge.event for charge in plan.charges)), most=MOST_RELEASES)
     fits = f"{more}" if more < MOST_RELEASES else f"at least {MOST_RELEASES}"
-    console.print(
-        f"after this release: {approval.loss_after.epsilon:.4f} spent; the cap pays for {fits} such releases from now on"
+    click.echo(
+        f"after this release: {approval.loss_after.epsilon:.4f} spent; the cap pays for {fits} such releases in all"
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from prefect import flow
-
 from understudy.pipelines.publishing.targets import Published
 from understudy.pipelines.spec import ReleaseSpec
 from understudy.tasks.generate import device_tags, generate
@@ -17,7 +16,12 @@ from understudy.tasks.select import select
 from understudy.tasks.validate import validate
 
 
-@flow(name="release", flow_run_name="{spec.name} {spec.source.snapshot}", persist_result=False, validate_parameters=True)
+@flow(
+    name="release",
+    flow_run_name="{spec.name} {spec.source.snapshot}",
+    persist_result=False,
+    validate_parameters=True,
+)
 def release(spec: ReleaseSpec, base: Path = Path(), resume: bool = False, pay_again: bool = False) -> Published:
     """Publish a differentially private synthetic copy of the table that `spec` describes.
 

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import click
-
 from understudy.flows.environment import prepare
 from understudy.pipelines.privacy.ledger import Ledger
 from understudy.pipelines.publishing.targets import Published
@@ -18,9 +17,7 @@ def run_release(path: Path, *, resume: bool = False, pay_again: bool = False) ->
     return release_and_report(load_spec(path), path.parent, resume=resume, pay_again=pay_again)
 
 
-def release_and_report(
-    spec: ReleaseSpec, base: Path, *, resume: bool = False, pay_again: bool = False
-) -> Published:
+def release_and_report(spec: ReleaseSpec, base: Path, *, resume: bool = False, pay_again: bool = False) -> Published:
     workspace = Workspace.from_environment()
     ledger = Ledger(workspace.ledger_url)
     charged_before = ledger.balance(spec.privacy.account).charges

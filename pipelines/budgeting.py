@@ -26,7 +26,13 @@ class Approval:
 
 
 def approve(
-    ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan, *, flow_run: str = "", resume: bool = False, pay_again: bool = False
+    ledger: Ledger,
+    spec: ReleaseSpec,
+    plan: MethodPlan,
+    *,
+    flow_run: str = "",
+    resume: bool = False,
+    pay_again: bool = False,
 ) -> Approval:
     """Refuse now what the ledger would refuse later: unknown account, other relation or unit, cap, changed spec."""
     requests = tuple(
@@ -83,10 +89,10 @@ def _require_something_to_resume(ledger: Ledger, spec: ReleaseSpec) -> None:
         return
     if earlier:
         raise SpecError(
-            f"the spec of {spec.name!r} was edited after snapshot {spec.source.snapshot!r} was charged: its measurement "
-            f"belongs to spec {earlier[-1].spec_hash[:12]}, this one is {spec.hash[:12]}",
-            "undo the edit to resume for free (only `generate`, `publish` and `compute` may change), or release without "
-            "--resume and pay for a new measurement",
+            f"the spec of {spec.name!r} was edited after snapshot {spec.source.snapshot!r} was charged: its "
+            f"measurement belongs to spec {earlier[-1].spec_hash[:12]}, this one is {spec.hash[:12]}",
+            "undo the edit to resume for free (only `generate`, `publish` and `compute` may change), or release "
+            "without --resume and pay for a new measurement",
         )
     raise SpecError(
         f"nothing to resume: {spec.name!r} was never charged for snapshot {spec.source.snapshot!r}",

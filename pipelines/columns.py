@@ -99,7 +99,9 @@ class DatetimeColumn(Public):
     type: Literal["datetime"]
     min: dt.datetime
     max: dt.datetime
-    bins: Literal["hour", "day", "week", "month", "quarter", "year"] | Annotated[int, Field(ge=1, le=MAX_BINS)] = "month"
+    bins: Literal["hour", "day", "week", "month", "quarter", "year"] | Annotated[int, Field(ge=1, le=MAX_BINS)] = (
+        "month"
+    )
     nullable: bool = False
 
     @field_validator("min", "max")

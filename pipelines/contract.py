@@ -6,7 +6,6 @@ import datetime as dt
 from dataclasses import dataclass
 
 import pyarrow as pa
-
 from understudy.pipelines.domain import EPOCH, DomainColumn, TableDomain
 
 OTHER = "other"
@@ -52,7 +51,11 @@ def _column_contract(column: DomainColumn) -> ColumnContract:
             return ColumnContract(column.name, str(pa.bool_()), column.nullable, (False, True))
         case "integer":
             return ColumnContract(
-                column.name, str(pa.int64()), column.nullable, low=int(column.edges[0]), high=int(column.edges[-1]) - 1
+                column.name,
+                str(pa.int64()),
+                column.nullable,
+                low=int(column.edges[0]),
+                high=int(column.edges[-1]) - 1,
             )
         case "number":
             return ColumnContract(

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.privacy.events import Event
@@ -73,7 +72,7 @@ class PrivateTable(Protocol):
 
 
 class Purchase(Protocol):
-    """The one door to randomness: charges, draws once, stores, and returns what was stored (now or by an earlier run)."""
+    """The one door to randomness: charges, draws once, stores, and returns what is stored, now or by an earlier run."""
 
     def __call__(self, charge: PlannedCharge, draw: Callable[[RandomSource], Measurement]) -> Measurement: ...
 
@@ -90,7 +89,12 @@ class Method(Protocol):
         ...
 
     def generate(
-        self, measured: Measurement, spec: ReleaseSpec, domain: TableDomain, rows: int | None, progress: Progress
+        self,
+        measured: Measurement,
+        spec: ReleaseSpec,
+        domain: TableDomain,
+        rows: int | None,
+        progress: Progress,
     ) -> pa.Table:
         """Make a typed synthetic table from released numbers alone. May be called any number of times."""
         ...

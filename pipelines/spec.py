@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
-
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.columns import Column, Public
 from understudy.pipelines.errors import SpecError
@@ -23,7 +22,9 @@ class SourceSpec(Public):
     uri: str = Field(description="duckdb:///file.duckdb, a Parquet file or directory, or a CSV file", max_length=2000)
     table: str | None = Field(None, description="table or view name, where the source is a database", max_length=200)
     snapshot: str = Field(
-        min_length=1, max_length=200, description="names the state of the data; a new one is a new, charged release"
+        min_length=1,
+        max_length=200,
+        description="names the state of the data; a new one is a new, charged release",
     )
 
 
@@ -68,7 +69,7 @@ class PrivacySpec(Public):
 class MethodSpec(Public):
     """The method's name and its own options, which the method itself checks when it plans."""
 
-    model_config = {**Public.model_config, "extra": "allow"}
+    model_config = ConfigDict(extra="allow", frozen=True)
     name: Literal["privpgd", "gaussian", "mixing"] = "privpgd"
 
     @property
@@ -77,7 +78,7 @@ class MethodSpec(Public):
 
 
 class GenerateSpec(Public):
-    """How rows are made from what was measured. Post-processing: it can be changed and repeated without paying again."""
+    """How rows are made from what was measured. Post-processing: change it and repeat it without paying again."""
 
     particles: int | None = Field(None, ge=1, le=10_000_000, description="privpgd: default one a row, at most 100,000")
     epochs: int | None = Field(None, ge=0, le=100_000, description="privpgd: passes over all marginals")
@@ -156,7 +157,9 @@ def parse_spec(text: str, origin: str = "spec") -> ReleaseSpec:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
-        raise SpecError(f"{origin}:{where} not valid YAML: {getattr(error, 'problem', error)}", "fix that line") from None
+        raise SpecError(
+            f"{origin}:{where} not valid YAML: {getattr(error, 'problem', error)}", "fix that line"
+        ) from None
     if not isinstance(tree, dict):
         raise SpecError(f"{origin}: a spec is a mapping with the keys {_keys(ReleaseSpec)}", "see docs/spec.md")
     try:
@@ -197,9 +200,7 @@ def _explain(problem: Any, root: yaml.Node | None, origin: str) -> str:
     return f"{origin}:{f' line {line}:' if line else ''} {key}: {message}"
 
 
-_UNION_TAGS = frozenset(
-    {"category", "integer", "number", "boolean", "date", "datetime", "identifier", "text"}
-)
+_UNION_TAGS = frozenset({"category", "integer", "number", "boolean", "date", "datetime", "identifier", "text"})
 
 
 def _valid_keys(location: tuple[Any, ...]) -> str:

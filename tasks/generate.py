@@ -5,7 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.methods import method_named
@@ -17,7 +16,13 @@ from understudy.tasks.retrying import worth_retrying
 GPU_TAG = "gpu"
 
 
-@task(retries=2, retry_delay_seconds=2, retry_condition_fn=worth_retrying, persist_result=False, cache_policy=NO_CACHE)
+@task(
+    retries=2,
+    retry_delay_seconds=2,
+    retry_condition_fn=worth_retrying,
+    persist_result=False,
+    cache_policy=NO_CACHE,
+)
 def generate(measured: Measurement, spec: ReleaseSpec) -> pa.Table:
     with progress_of(f"generating {spec.name}", artifact_key(spec.name, "generate")) as progress:
         table = method_named(spec.method.name).generate(

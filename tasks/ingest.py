@@ -10,7 +10,6 @@ from pathlib import Path
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-
 from understudy.pipelines.privacy.fault_points import fault_point
 from understudy.pipelines.sources import Source, check_columns, open_source
 from understudy.pipelines.spec import ReleaseSpec
@@ -18,7 +17,13 @@ from understudy.tasks.discretion import discreet
 from understudy.tasks.retrying import worth_retrying
 
 
-@task(retries=2, retry_delay_seconds=[2, 10], retry_condition_fn=worth_retrying, persist_result=False, cache_policy=NO_CACHE)
+@task(
+    retries=2,
+    retry_delay_seconds=[1, 3],
+    retry_condition_fn=worth_retrying,
+    persist_result=False,
+    cache_policy=NO_CACHE,
+)
 @discreet("ingest")
 def ingest(spec: ReleaseSpec, base: Path) -> Source:
     source = open_source(spec.source, base)

@@ -10,7 +10,6 @@ import pyarrow as pa
 from prefect import task
 from prefect.artifacts import create_link_artifact
 from prefect.cache_policies import NO_CACHE
-
 from understudy.pipelines.budgeting import Approval, loss_without, settled_charges
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.measurement import Measurement
@@ -41,7 +40,13 @@ def already_published(spec: ReleaseSpec, approval: Approval, base: Path) -> Publ
     return open_target(spec, base).recover(spec.name, release_id(spec, approval.mids))
 
 
-@task(retries=2, retry_delay_seconds=[2, 10], retry_condition_fn=worth_retrying, persist_result=False, cache_policy=NO_CACHE)
+@task(
+    retries=2,
+    retry_delay_seconds=[1, 3],
+    retry_condition_fn=worth_retrying,
+    persist_result=False,
+    cache_policy=NO_CACHE,
+)
 def publish(
     synthetic: pa.Table,
     measured: Measurement,
@@ -54,7 +59,9 @@ def publish(
     prepared = prepare(synthetic, measured, agreements, spec, plan, approval)
     published = open_target(spec, base).publish(prepared)
     create_link_artifact(
-        Path(published.card).absolute().as_uri(), link_text=f"card of {spec.name}", key=artifact_key(spec.name, "card")
+        Path(published.card).absolute().as_uri(),
+        link_text=f"card of {spec.name}",
+        key=artifact_key(spec.name, "card"),
     )
     fault_point("after_publish")
     return published

@@ -7,7 +7,8 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
+from uuid import UUID
 
 from prefect.artifacts import (
     create_markdown_artifact,
@@ -15,7 +16,6 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
-
 from understudy.pipelines.method import MethodPlan, Progress
 from understudy.pipelines.privacy.events import describe
 from understudy.pipelines.privacy.ledger import Balance
@@ -34,11 +34,17 @@ def artifact_key(*parts: str) -> str:
 def progress_of(title: str, key: str) -> Iterator[Progress]:
     """A progress callback that feeds a Prefect artifact and, on a terminal, a bar."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress as Bars, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
 
-    artifact = create_progress_artifact(progress=0.0, key=key, description=title)
+    artifact = cast(UUID, create_progress_artifact(progress=0.0, key=key, description=title))
     console = Console(stderr=True)
-    columns = (TextColumn("  {task.description}"), BarColumn(), TextColumn("{task.fields[note]}"), TimeRemainingColumn())
+    columns = (
+        TextColumn("  {task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+    )
     last_sent = time.monotonic()
     with Bars(*columns, console=console, disable=not sys.stderr.isatty(), transient=True) as bars:
         bar = bars.add_task(title, total=1.0, note="")
@@ -57,7 +63,8 @@ def progress_of(title: str, key: str) -> Iterator[Progress]:
 
 def report_plan(spec: ReleaseSpec, plan: MethodPlan) -> None:
     rows: list[dict[str, Any]] = [
-        {"query": line.query, "numbers": line.numbers, "noise std": round(line.std, 4)} for line in plan.noise[:MOST_ROWS]
+        {"query": line.query, "numbers": line.numbers, "noise std": round(line.std, 4)}
+        for line in plan.noise[:MOST_ROWS]
     ]
     create_table_artifact(
         rows,

@@ -29,7 +29,7 @@ try:
     main(["--help"])
 except SystemExit as done:
     assert done.code == 0
-heavy = {"prefect", "torch", "numba", "pandas", "pyarrow", "duckdb", "dask", "great_expectations", "dp_accounting", "scipy"}
+heavy = {"prefect", "torch", "numba", "pandas", "pyarrow", "duckdb", "dask", "great_expectations", "scipy"}
 loaded = heavy & set(sys.modules)
 assert not loaded, loaded
 """

@@ -1,12 +1,12 @@
 """Noisy marginals.
 
-Theorem. For integer counts c_S of the cliques S, release c_S + Z_S with Z_S = round(N(0, std_S^2)) independent per cell.
+Theorem. For integer counts c_S of the cliques S, release c_S + Z_S, Z_S = round(N(0, std_S^2)) independent per cell.
   This is post-processing of the Gaussian mechanism on the stacked vector (c_S / std_S), hence Gaussian(z) with
   z = 1 / sqrt(sum_S (Δ / std_S)^2), exactly, for any number of cliques.
-Relation and sensitivity. A unit of k rows moves each c_S by at most Δ = k (ADD_REMOVE) or sqrt(2) k (REPLACE_ONE) in L2:
+Relation, sensitivity. A unit of k rows moves each c_S by at most Δ = k (ADD_REMOVE) or sqrt(2) k (REPLACE_ONE) in L2:
   `counts_sensitivity`.
 Noise unit. `std` is a standard deviation in rows, per cell.
-Reference. Dwork & Roth 2014, Appendix A; Balle & Wang 2018, Theorem 8 (calibration); privacy of rounding: post-processing.
+Reference. Dwork & Roth 2014, Appendix A; Balle & Wang 2018, Theorem 8 (calibration); rounding is post-processing.
 
 With `noise: opendp` the discrete Gaussian of OpenDP is drawn instead and charged as zCDP, rho = 1/(2 z^2) (Canonne,
 Kamath & Steinke 2020, Theorem 4; for many coordinates only this bound is proven).
@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-
 from understudy.pipelines.marginals.workload import Workload
 from understudy.pipelines.privacy.accounting import calibrate
 from understudy.pipelines.privacy.events import Event, Gaussian, ZeroConcentrated
@@ -51,7 +50,11 @@ def calibrate_marginals(
 
 
 def release_counts(
-    counts: Sequence[np.ndarray], noise: MarginalNoise, relation: Relation, unit: Unit, randomness: RandomSource
+    counts: Sequence[np.ndarray],
+    noise: MarginalNoise,
+    relation: Relation,
+    unit: Unit,
+    randomness: RandomSource,
 ) -> tuple[list[np.ndarray], Event]:
     """Noisy int64 counts, and the event of what was drawn, recomputed from the stds that were used."""
     draw = rounded_gaussian if noise.sampler == "rounded" else discrete_gaussian

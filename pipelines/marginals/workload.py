@@ -14,6 +14,7 @@ from understudy.pipelines.errors import SpecError
 MAX_CELLS = 20_000_000
 Clique = tuple[int, ...]
 Named = Literal["all-1way", "all-2way", "all-3way"]
+_ORDERS = {"all-1way": 1, "all-2way": 2, "all-3way": 3}
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,12 @@ class Workload:
         return tuple(noise_multiplier * sensitivity / math.sqrt(share) for share in self.shares)
 
 
-def choose_workload(
-    marginals: Named | Sequence[Sequence[str]], domain: TableDomain, one_way_share: float
-) -> Workload:
+def choose_workload(marginals: Named | Sequence[Sequence[str]], domain: TableDomain, one_way_share: float) -> Workload:
     """All k-way marginals or an explicit list, plus every one-way marginal that is not listed already.
 
     One-way marginals share `one_way_share` of the budget; the others share the rest equally.
     """
-    chosen = _named(marginals, domain) if isinstance(marginals, str) else _listed(marginals, domain)
+    chosen = _all_of(_ORDERS[marginals], domain) if isinstance(marginals, str) else _listed(marginals, domain)
     _refuse_huge(chosen, domain)
     wide = [clique for clique in chosen if len(clique) > 1]
     narrow = [clique for clique in chosen if len(clique) == 1]
@@ -59,9 +58,8 @@ def _shares(narrow: int, wide: int, one_way_share: float) -> tuple[float, ...]:
     return (part / narrow,) * narrow + ((1 - part) / wide,) * wide
 
 
-def _named(marginals: Named, domain: TableDomain) -> list[Clique]:
-    order = min({"all-1way": 1, "all-2way": 2, "all-3way": 3}[marginals], len(domain.columns))
-    return list(combinations(range(len(domain.columns)), order))
+def _all_of(order: int, domain: TableDomain) -> list[Clique]:
+    return list(combinations(range(len(domain.columns)), min(order, len(domain.columns))))
 
 
 def _listed(marginals: Sequence[Sequence[str]], domain: TableDomain) -> list[Clique]:
@@ -75,7 +73,9 @@ def _listed(marginals: Sequence[Sequence[str]], domain: TableDomain) -> list[Cli
             )
         clique = tuple(sorted({domain.index(name) for name in names}))
         if len(clique) != len(names) or not clique:
-            raise SpecError("method.marginals repeats a column within one marginal, or has an empty one", "list each once")
+            raise SpecError(
+                "method.marginals repeats a column within one marginal, or has an empty one", "list each once"
+            )
         if clique in cliques:
             raise SpecError(f"method.marginals lists {list(names)} twice", "list each marginal once")
         cliques.append(clique)

@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
-
 from understudy.pipelines.privacy.events import (
     Composed,
     Event,
@@ -147,13 +146,13 @@ def _round_up(epsilon: float) -> float:
 
 def _pld_epsilon(leaves: Counter[Leaf], delta: float, relation: Relation) -> float | None:
     """Pessimistic PLD epsilon; over a product of parallel branches the worst choice counts. None: not supported."""
-    fixed = Counter({leaf: n for leaf, n in leaves.items() if not isinstance(leaf, Parallel)})
+    fixed: Counter[Leaf] = Counter({leaf: n for leaf, n in leaves.items() if not isinstance(leaf, Parallel)})
     parallel = [leaf for leaf, n in leaves.items() if isinstance(leaf, Parallel) for _ in range(n)]
     if math.prod(len(leaf.events) for leaf in parallel) > MAX_PARALLEL_BRANCHES:
         return None
     worst = 0.0
     for choice in product(*(leaf.events for leaf in parallel)):
-        branch = Counter(fixed)
+        branch: Counter[Leaf] = Counter(fixed)
         for event in choice:
             _count_leaves(event, 1, branch)
         if any(not isinstance(leaf, Gaussian | PoissonSampled) for leaf in branch):
@@ -173,7 +172,7 @@ def _pld_epsilon(leaves: Counter[Leaf], delta: float, relation: Relation) -> flo
 def _gaussian_pld(noise_multiplier: float) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    # The add/remove pair N(0, z^2), N(1, z^2) dominates under either relation: z divides by that relation's sensitivity.
+    # The pair N(0, z^2), N(1, z^2) dominates under either relation: z divides by that relation's own sensitivity.
     return pld.from_gaussian_mechanism(noise_multiplier, value_discretization_interval=PLD_INTERVAL)
 
 
@@ -252,9 +251,7 @@ def _sampled_gaussian_rdp(rate: float, noise_multiplier: float) -> np.ndarray:
     from dp_accounting.rdp import RdpAccountant
 
     accountant = RdpAccountant(rdp_orders())
-    accountant.compose(
-        dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise_multiplier))
-    )
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise_multiplier)))
     return np.asarray(accountant._rdp, dtype=float)
 
 

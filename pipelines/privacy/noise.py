@@ -81,7 +81,10 @@ def _exact_magnitude(tail_word: int, sigma: float, randomness: RandomSource) -> 
             value = (value << _EXTRA_BITS) | int(randomness.words(1)[0])
             bits += _EXTRA_BITS
             with mpmath.workprec(bits + 96):
-                low, high = mpmath.mpf(value) / mpmath.mpf(2) ** bits, mpmath.mpf(value + 1) / mpmath.mpf(2) ** bits
+                low, high = (
+                    mpmath.mpf(value) / mpmath.mpf(2) ** bits,
+                    mpmath.mpf(value + 1) / mpmath.mpf(2) ** bits,
+                )
                 largest = _magnitude_at(low, sigma) if value else None
                 smallest = _magnitude_at(high, sigma)
             if largest is not None and largest == smallest:

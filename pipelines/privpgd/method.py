@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-
 from understudy.pipelines.decoding import decode
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.encoding import encode
@@ -20,7 +19,15 @@ from understudy.pipelines.marginals.counting import count_marginals
 from understudy.pipelines.marginals.mechanism import MarginalNoise, calibrate_marginals, release_counts
 from understudy.pipelines.marginals.workload import Workload, choose_workload
 from understudy.pipelines.measurement import Measurement
-from understudy.pipelines.method import Agreement, MethodPlan, NoiseLine, PlannedCharge, PrivateTable, Progress, Purchase
+from understudy.pipelines.method import (
+    Agreement,
+    MethodPlan,
+    NoiseLine,
+    PlannedCharge,
+    PrivateTable,
+    Progress,
+    Purchase,
+)
 from understudy.pipelines.privacy.noise import RandomSource
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.privpgd.options import privpgd_options
@@ -47,7 +54,7 @@ class PrivPGDMethod:
             charges=(PlannedCharge(STAGE, noise.event),),
             noise=lines,
             steps=(
-                f"count {len(workload.cliques)} marginals exactly ({len(workload.cliques) - wide} one-way, {wide} wider)",
+                f"count {wide} marginals and {len(workload.cliques) - wide} one-way marginals exactly",
                 "add rounded Gaussian noise to every cell, once",
                 "move particles until their marginals fit the noisy ones",
             ),
@@ -68,7 +75,12 @@ class PrivPGDMethod:
         return purchase(plan.charges[0], draw)
 
     def generate(
-        self, measured: Measurement, spec: ReleaseSpec, domain: TableDomain, rows: int | None, progress: Progress
+        self,
+        measured: Measurement,
+        spec: ReleaseSpec,
+        domain: TableDomain,
+        rows: int | None,
+        progress: Progress,
     ) -> pa.Table:
         # torch and numba take seconds to import, and planning needs neither.
         from understudy.pipelines.privpgd.config import PrivPGDConfig
@@ -142,7 +154,11 @@ def _public_total(exact: list[np.ndarray], spec: ReleaseSpec) -> int | None:
 
 
 def _measurement(
-    noisy: list[np.ndarray], workload: Workload, noise: MarginalNoise, domain: TableDomain, public_total: int | None
+    noisy: list[np.ndarray],
+    workload: Workload,
+    noise: MarginalNoise,
+    domain: TableDomain,
+    public_total: int | None,
 ) -> Measurement:
     facts: dict[str, Any] = {
         "cliques": [list(clique) for clique in workload.cliques],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field, ValidationError
-
 from understudy.pipelines.columns import Public
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.spec import MethodSpec
@@ -14,7 +13,10 @@ from understudy.pipelines.spec import MethodSpec
 class PrivPGDOptions(Public):
     marginals: Literal["all-1way", "all-2way", "all-3way"] | tuple[tuple[str, ...], ...] = "all-2way"
     one_way_share: float = Field(
-        0.1, ge=0, le=0.9, description="part of the budget set aside for one-way marginals, which anchor the others"
+        0.1,
+        ge=0,
+        le=0.9,
+        description="part of the budget set aside for one-way marginals, which anchor the others",
     )
 
 

@@ -12,7 +12,6 @@ from importlib.resources import files
 
 import numpy as np
 import pyarrow as pa
-
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.encoding import encode
 from understudy.pipelines.marginals.counting import count_marginals
@@ -74,17 +73,13 @@ def render_card(
     return template
 
 
-def _distributions(
-    codes: Sequence[np.ndarray], domain: TableDomain, measured: dict[str, MeasuredColumn]
-) -> str:
+def _distributions(codes: Sequence[np.ndarray], domain: TableDomain, measured: dict[str, MeasuredColumn]) -> str:
     figures = []
     for column, values in zip(domain.columns, codes, strict=True):
         counts = np.bincount(values, minlength=column.size).astype(float)
         shares = counts / max(1.0, counts.sum())
         known = measured.get(column.name)
-        chart = bar_chart(
-            column.code_labels(), shares, known.shares if known else None, known.std if known else 0.0
-        )
+        chart = bar_chart(column.code_labels(), shares, known.shares if known else None, known.std if known else 0.0)
         figures.append(f"<figure><figcaption>{escape(column.name)}</figcaption>{chart}</figure>")
     return "".join(figures)
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 from pydantic import ValidationError
-
 from understudy.pipelines.canonical import sha256_file
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.fault_points import fault_point
@@ -93,12 +92,15 @@ def read_release(place: Path) -> Manifest:
     try:
         manifest = Manifest.model_validate(json.loads((place / MANIFEST).read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError):
-        raise PublishError(f"{place} holds no readable manifest", "move that directory away and release again") from None
+        raise PublishError(
+            f"{place} holds no readable manifest", "move that directory away and release again"
+        ) from None
     for file in manifest.files:
         path = place / file.path
         if not path.is_file() or sha256_file(path) != file.sha256:
             raise PublishError(
-                f"{path} is missing or was changed after publication", "move the release away and release again: it is free"
+                f"{path} is missing or was changed after publication",
+                "move the release away and release again: it is free",
             )
     return manifest
 

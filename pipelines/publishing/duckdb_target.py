@@ -7,7 +7,6 @@ from pathlib import Path
 
 import duckdb
 from pydantic import ValidationError
-
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.fault_points import fault_point
 from understudy.pipelines.publishing.manifest import Manifest
@@ -68,7 +67,7 @@ class DuckDBTarget:
             except duckdb.Error as error:
                 raise PublishError(
                     f"cannot publish into {self.table} of {self.path}: {type(error).__name__}",
-                    "check that the file is a writable DuckDB database and the name is not a view; running again is free",
+                    "check that the file is writable and the name is not a view's; running again is free",
                 ) from None
         return self._published(manifest)
 

@@ -8,7 +8,6 @@ from importlib.metadata import version
 from typing import Any
 
 from pydantic import Field
-
 from understudy.pipelines.columns import Public
 from understudy.pipelines.method import MethodPlan
 from understudy.pipelines.privacy.accounting import Loss
@@ -94,7 +93,11 @@ def guarantee_of(loss: Loss, spec: ReleaseSpec, events: Sequence[ChargedEvent]) 
 
 def charged_event(stage: str, mid: str, event: Any, measurement_sha256: str) -> ChargedEvent:
     return ChargedEvent(
-        stage=stage, mid=mid, description=describe(event), event=to_json(event), measurement_sha256=measurement_sha256
+        stage=stage,
+        mid=mid,
+        description=describe(event),
+        event=to_json(event),
+        measurement_sha256=measurement_sha256,
     )
 
 

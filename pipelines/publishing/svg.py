@@ -25,7 +25,11 @@ def bar_chart(
     """Synthetic shares as bars; measured shares as ticks with a two-standard-deviation whisker."""
     top, bottom, left = 8, 34, 6
     plot_height, plot_width = height - top - bottom, width - 2 * left
-    peak = max(float(synthetic.max(initial=0.0)), float(measured.max(initial=0.0)) if measured is not None else 0.0, 1e-9)
+    peak = max(
+        float(synthetic.max(initial=0.0)),
+        float(measured.max(initial=0.0)) if measured is not None else 0.0,
+        1e-9,
+    )
     step = plot_width / max(1, len(labels))
 
     def y(share: float) -> float:
@@ -52,7 +56,9 @@ def bar_chart(
             f'<text x="{x:.1f}" y="{top + plot_height + 11}" font-size="8.5" fill="{INK}" text-anchor="end" '
             f'transform="rotate(-32 {x:.1f} {top + plot_height + 11})">{text}</text>'
         )
-    parts.append(f'<text x="{width - left}" y="{top + 6}" font-size="8.5" fill="{INK}" text-anchor="end">{peak:.1%}</text>')
+    parts.append(
+        f'<text x="{width - left}" y="{top + 6}" font-size="8.5" fill="{INK}" text-anchor="end">{peak:.1%}</text>'
+    )
     return "".join([*parts, "</svg>"])
 
 
@@ -82,7 +88,8 @@ def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *,
     for row, name in enumerate(rows):
         y = header + cell * row
         parts.append(
-            f'<text x="{margin - 5}" y="{y + cell * 0.65}" font-size="10" fill="{INK}" text-anchor="end">{escape(name)}</text>'
+            f'<text x="{margin - 5}" y="{y + cell * 0.65}" font-size="10" fill="{INK}" '
+            f'text-anchor="end">{escape(name)}</text>'
         )
         for column, value in enumerate(matrix[row]):
             x = margin + cell * column
@@ -103,6 +110,7 @@ def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *,
 
 def budget_gauge(before: float, after: float, cap: float, *, width: int = 640) -> str:
     """What the account had spent, what this release added (composed), and the cap."""
+
     def x(epsilon: float) -> float:
         return min(epsilon / cap, 1.0) * width
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
-
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.publishing.manifest import Manifest
@@ -51,7 +50,10 @@ def open_target(spec: ReleaseSpec, base: Path) -> Target:
         from understudy.pipelines.publishing.duckdb_target import DuckDBTarget
 
         if not spec.publish.table:
-            raise SpecError("publish.table is missing", "name the table to publish into, or give a directory in publish.to")
+            raise SpecError(
+                "publish.table is missing",
+                "name the table to publish into, or give a directory in publish.to",
+            )
         return DuckDBTarget(base / to.removeprefix("duckdb:///"), spec.publish.table)
     if "://" in to:
         scheme = to.split("://", 1)[0]

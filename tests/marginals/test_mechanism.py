@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from understudy.pipelines.encoding import EncodedBatch
 from understudy.pipelines.marginals.counting import count_marginals
 from understudy.pipelines.marginals.mechanism import MarginalNoise, calibrate_marginals, release_counts
@@ -81,7 +80,7 @@ def test_the_budget_is_used_up_and_not_exceeded(relation: Relation) -> None:
 
 
 def test_golden_noise() -> None:
-    """91 equal marginals at eps 2.5, delta 1e-5: 1.634 sqrt(91) per cell under ADD_REMOVE, sqrt 2 more under REPLACE_ONE."""
+    """91 equal marginals at eps 2.5, delta 1e-5: 1.634 sqrt(91) per cell; sqrt 2 more under REPLACE_ONE."""
     workload = Workload(tuple((i,) for i in range(91)), (1 / 91,) * 91)
     budget = Budget("2.5", "1e-5")
     add = calibrate_marginals(workload, budget, Relation.ADD_REMOVE, Unit(), "rounded").stds[0]

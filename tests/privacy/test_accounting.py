@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
-
-from understudy.pipelines.privacy.accounting import calibrate, calibrate_gaussian, composed_loss, gaussian_delta
+from understudy.pipelines.privacy.accounting import (
+    calibrate,
+    calibrate_gaussian,
+    composed_loss,
+    gaussian_delta,
+)
 from understudy.pipelines.privacy.events import (
     Composed,
     Gaussian,

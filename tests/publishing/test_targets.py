@@ -9,8 +9,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-from tests.examples import SPEC
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import Gaussian
@@ -27,8 +25,12 @@ from understudy.pipelines.publishing.manifest import (
 from understudy.pipelines.publishing.targets import PreparedRelease, open_target, release_id
 from understudy.pipelines.spec import parse_spec
 
+from tests.examples import SPEC
 
-def prepared(release: str = "2026-10-abc", rows: int = 5, created: str = "2026-11-01T00:00:00+00:00") -> PreparedRelease:
+
+def prepared(
+    release: str = "2026-10-abc", rows: int = 5, created: str = "2026-11-01T00:00:00+00:00"
+) -> PreparedRelease:
     spec = parse_spec(SPEC)
     manifest = Manifest(
         name=spec.name,

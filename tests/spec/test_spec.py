@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-from tests.examples import SPEC
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.spec import ReleaseSpec, load_spec, parse_spec
+
+from tests.examples import SPEC
 
 
 def refused(text: str) -> str:
@@ -28,7 +28,9 @@ def test_the_example_is_accepted_and_its_schema_is_valid_json() -> None:
 
 def test_the_hash_is_stable_and_ignores_what_cannot_change_a_measurement() -> None:
     base = parse_spec(SPEC)
-    assert base.hash == "6e79fbbfb1408371a9d8c4c67067fb54fa1c8b82b661cde07b21d6c3bc1139a4"  # a change here would charge every user again
+    assert (
+        base.hash == "6e79fbbfb1408371a9d8c4c67067fb54fa1c8b82b661cde07b21d6c3bc1139a4"
+    )  # a change here would charge every user again
     same = [
         SPEC.replace("epsilon: 1.0", "epsilon: 1"),
         SPEC.replace("delta: 1e-6", "delta: 0.000001"),

@@ -1,0 +1,88 @@
+"""A clinic with its spec and account, and the command line run in this process against the session's Prefect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from understudy.pipelines.privacy.ledger import Charge, Ledger
+
+from tests.examples import SPEC, build_clinic
+
+QUICK = SPEC + "generate: {epochs: 2, particles: 400, device: cpu}\n"
+
+
+@dataclass(frozen=True)
+class Clinic:
+    folder: Path
+    home: Path
+
+    @property
+    def spec(self) -> Path:
+        return self.folder / "clinic.yaml"
+
+    def write(self, *changes: tuple[str, str]) -> Path:
+        text = QUICK
+        for old, new in changes:
+            assert old in text, old
+            text = text.replace(old, new)
+        self.spec.write_text(text)
+        return self.spec
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(f"sqlite:///{self.home / 'ledger.db'}")
+
+    @property
+    def charges(self) -> list[Charge]:
+        return self.ledger.charges("clinic")
+
+    @property
+    def releases(self) -> list[Path]:
+        found = self.folder.glob("releases/clinic-visits/*/manifest.json")
+        return sorted(path.parent for path in found if path.parent.name != "latest")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """`run("release", path)`: the real command, without its Prefect settings, which are for a process of its own."""
+    import understudy.flows.releasing as releasing
+    from understudy.flows.cli import main
+
+    monkeypatch.setattr(releasing, "prepare", lambda workspace: None)
+
+    def invoke(*words: object) -> Result:
+        result = CliRunner().invoke(main, [str(word) for word in words])
+        assert "Traceback" not in result.output, result.output
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def clinic(tmp_path: Path, home: Path, run: Callable[..., Result]) -> Clinic:
+    folder = tmp_path / "clinic"
+    folder.mkdir()
+    build_clinic(folder)
+    made = Clinic(folder, home)
+    made.write()
+    opened = run(
+        "ledger",
+        "open",
+        "clinic",
+        "--epsilon",
+        "1.7",
+        "--delta",
+        "1e-6",
+        "--entity",
+        "patient_id",
+        "--max-rows",
+        4,
+    )
+    assert opened.exit_code == 0, opened.output
+    return made

@@ -1,0 +1,107 @@
+"""Planning reads no row; the ledger's commands say what happened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from click.testing import Result
+from understudy.pipelines.privacy.events import Gaussian
+from understudy.pipelines.privacy.ledger import ChargeRequest, Holder
+from understudy.pipelines.spec import load_spec
+
+from tests.flows.conftest import Clinic
+
+Run = Callable[..., Result]
+
+
+def charge_by_hand(clinic: Clinic, snapshot: str, noise_multiplier: float = 5.0) -> str:
+    spec = load_spec(clinic.spec)
+    request = ChargeRequest(
+        "clinic", spec.privacy.relation, spec.privacy.protected_unit, spec.name, spec.hash, snapshot, "marginals",
+        Gaussian(noise_multiplier),
+    )  # fmt: skip
+    return clinic.ledger.charge(request, Holder.here()).mid
+
+
+def test_plan_reads_no_row(clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source is destroyed, and opening any source is made an error: the plan must not notice."""
+    (clinic.folder / "clinic.duckdb").write_bytes(b"not a database")
+    monkeypatch.setattr("understudy.pipelines.sources.open_source", lambda *_: pytest.fail("plan opened the source"))
+    result = run("plan", clinic.spec)
+    assert result.exit_code == 0, result.output
+    for part in ("would spend epsilon 1.0000", "noise std", "age x sex", "account clinic: spent 0.0000 of 1.7",
+                 "the cap pays for 2 such releases"):  # fmt: skip
+        assert part in result.output, result.output
+
+
+def test_plan_as_json(clinic: Clinic, run: Run) -> None:
+    plan = json.loads(run("plan", clinic.spec, "--json").output)
+    assert plan["charges"][0]["event"]["kind"] == "gaussian"
+    assert len(plan["noise"]) == 6 + 15
+
+
+def test_plan_says_when_the_account_cannot_pay(clinic: Clinic, run: Run) -> None:
+    charge_by_hand(clinic, "2026-08", noise_multiplier=2.8)
+    result = run("plan", clinic.spec)
+    assert result.exit_code == 0
+    assert "would be refused" in result.output
+
+
+def test_ledger_show_history_verify_export(clinic: Clinic, run: Run) -> None:
+    mid = charge_by_hand(clinic, "2026-09")
+    shown = run("ledger", "show").output
+    assert "clinic" in shown
+    assert "one patient_id with at most 4 rows" in shown
+    assert mid[:12] in run("ledger", "history", "clinic").output
+    assert "whole" in run("ledger", "verify").output
+    assert json.loads(run("ledger", "export").output)
+
+
+def test_verify_finds_a_changed_row(clinic: Clinic, run: Run) -> None:
+    import sqlite3
+
+    charge_by_hand(clinic, "2026-09")
+    connection = sqlite3.connect(clinic.home / "ledger.db")
+    connection.execute("UPDATE ledger_charges SET snapshot = '2020-01'")
+    connection.commit()
+    connection.close()
+    result = run("ledger", "verify")
+    assert result.exit_code == 1
+    assert "does not verify" in result.output
+
+
+def test_burn_and_cap_need_a_reason_and_are_recorded(clinic: Clinic, run: Run) -> None:
+    mid = charge_by_hand(clinic, "2026-09")
+    assert run("ledger", "burn", mid[:10]).exit_code == 2
+    assert run("ledger", "burn", mid[:10], "--reason", "machine lost").exit_code == 0
+    assert run("ledger", "cap", "clinic", "--epsilon", 4, "--delta", "1e-6", "--reason", "board").exit_code == 0
+    history = run("ledger", "history", "clinic").output
+    assert "machine lost" in history
+    assert "board" in history
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ledger", "open", "x", "--epsilon", "0", "--delta", "1e-6"],
+        ["ledger", "open", "x", "--epsilon", "one", "--delta", "1e-6"],
+        ["ledger", "open", "x", "--epsilon", "1", "--delta", "1e-6", "--max-rows", "3"],
+        ["ledger", "open", "clinic", "--epsilon", "9", "--delta", "1e-6"],
+        ["ledger", "show", "nobody"],
+        ["ledger", "history", "nobody"],
+        ["ledger", "burn", "ffff", "--reason", "r"],
+        ["plan", "missing.yaml"],
+        ["release", "missing.yaml"],
+        ["no-such-command"],
+    ],
+)
+def test_wrong_use_is_explained_with_code_2(clinic: Clinic, run: Run, words: list[str]) -> None:
+    result = run(*words)
+    assert result.exit_code == 2, result.output
+    assert len(result.output.strip().splitlines()) <= 6
+
+
+def test_schema_is_json(run: Run) -> None:
+    assert "properties" in json.loads(run("schema").output)
