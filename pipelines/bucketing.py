@@ -45,9 +45,14 @@ def bins_of(edges: tuple[float, ...] | tuple[int, ...], whole: bool) -> Bins:
 
 def bucket(values: np.ndarray, bins: Bins, fallback: int, codes: np.ndarray) -> None:
     """Write the bin of each int64 or double; outside the edges the nearest, NaN and infinities `fallback`."""
-    _bucket(
-        values, bins.inner, bins.low, bins.high, bins.cells_per_unit, bins.before, bins.until, fallback, codes
-    )
+    _bucket(values, bins.inner, bins.low, bins.high, bins.cells_per_unit, bins.before, bins.until, fallback, codes)
+
+
+@njit(cache=True, nogil=True)
+def look_up(values: np.ndarray, table: np.ndarray, codes: np.ndarray) -> None:
+    """Write the table's entry of each unsigned value; the table has one for every value of the type."""
+    for row in range(len(values)):
+        codes[row] = table[values[row]]
 
 
 @njit(cache=True, nogil=True)

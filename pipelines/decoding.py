@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+
 from understudy.pipelines.domain import DomainColumn, TableDomain
 
 OTHER_TEXT = "other"
@@ -61,10 +62,9 @@ def _numbers(bins: np.ndarray, column: DomainColumn, rng: np.random.Generator) -
     edges = np.array(column.edges, np.float64)
     low, high = edges[bins], edges[bins + 1]
     share = rng.random(len(bins))
+    values = low * (1.0 - share) + high * share
     if column.log_scale:
         values = _on_log_scale(low, high, edges[0], share)
-    else:
-        values = low * (1.0 - share) + high * share
     values = np.clip(values, low, np.maximum(low, np.nextafter(high, -np.inf)))
     return values if column.decimals is None else _rounded(values, bins, edges, column.decimals)
 
@@ -75,9 +75,7 @@ def _wholes(bins: np.ndarray, column: DomainColumn, rng: np.random.Generator) ->
     if not column.log_scale:
         return rng.integers(low, high)
     start = edges[0]
-    offsets = _on_log_scale(
-        (low - start).astype(float), (high - start).astype(float), 0.0, rng.random(len(bins))
-    )
+    offsets = _on_log_scale((low - start).astype(float), (high - start).astype(float), 0.0, rng.random(len(bins)))
     return np.clip(start + np.floor(offsets).astype(np.int64), low, high - 1)
 
 
@@ -96,9 +94,7 @@ def _rounded(values: np.ndarray, bins: np.ndarray, edges: np.ndarray, decimals: 
     outer_first, outer_last = first[0], last[-1]
     nearest = np.rint(values * unit)
     inside = first[bins] <= last[bins]
-    nearest = np.where(
-        inside, np.clip(nearest, first[bins], last[bins]), np.clip(nearest, outer_first, outer_last)
-    )
+    nearest = np.where(inside, np.clip(nearest, first[bins], last[bins]), np.clip(nearest, outer_first, outer_last))
     return nearest / unit if outer_first <= outer_last else values
 
 

@@ -22,7 +22,8 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from understudy.pipelines.bucketing import bins_of, bucket
+
+from understudy.pipelines.bucketing import bins_of, bucket, look_up
 from understudy.pipelines.datetext import read_moments
 from understudy.pipelines.domain import MICROSECONDS_A_DAY, DomainColumn, Kind, TableDomain
 
@@ -58,9 +59,7 @@ def encode_column(values: pa.Array | pa.ChunkedArray, column: DomainColumn) -> n
         values = values.chunk(0)
     values = _plain(values)
     if pa.types.is_dictionary(values.type):
-        table = np.append(
-            encode_column(values.dictionary, column), code_type(column.size).type(column.missing_code)
-        )
+        table = np.append(encode_column(values.dictionary, column), code_type(column.size).type(column.missing_code))
         return table[_ints(pc.fill_null(pc.cast(values.indices, pa.int64()), len(values.dictionary)))]
     codes = np.full(len(values), column.fallback_code, code_type(column.size))
     if pa.types.is_null(values.type):
@@ -155,8 +154,9 @@ def _numbers(values: pa.Array) -> np.ndarray:
 
 def _encode_number(values: pa.Array, column: DomainColumn, codes: np.ndarray) -> None:
     if pa.types.is_integer(values.type) and values.type.bit_width <= 16 and len(values) >= 2**16:
-        narrow = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
-        np.take(_narrow_table(column, narrow.dtype), narrow, out=codes, mode="wrap")
+        filled = pc.fill_null(values, 0) if values.null_count else values
+        narrow = filled.to_numpy(zero_copy_only=False)
+        look_up(narrow.view(f"u{narrow.itemsize}"), _narrow_table(column, narrow.dtype), codes)
         return
     numbers = _numbers(values)
     whole = numbers.dtype == np.int64 and column.kind == "integer"
@@ -175,9 +175,7 @@ def _narrow_table(column: DomainColumn, dtype: np.dtype) -> np.ndarray:
 def _encode_boolean(values: pa.Array, column: DomainColumn, codes: np.ndarray) -> None:
     if _is_text(values.type):
         lowered = pc.ascii_lower(pc.ascii_trim_whitespace(_text(values)))
-        _look_up(
-            lowered, pa.array(list(BOOLEAN_TEXTS), pa.large_string()), list(BOOLEAN_TEXTS.values()), codes
-        )
+        _look_up(lowered, pa.array(list(BOOLEAN_TEXTS), pa.large_string()), list(BOOLEAN_TEXTS.values()), codes)
         return
     numbers = _numbers(values)
     codes[numbers == 0] = 0
@@ -196,9 +194,7 @@ def _encode_category(values: pa.Array, column: DomainColumn, codes: np.ndarray) 
     elif pa.types.is_integer(type_):
         low, high = (0, 2**64) if pa.types.is_unsigned_integer(type_) else (-(2**63), 2**63)
         wide = pa.uint64() if low == 0 else pa.int64()
-        whole = {
-            int(text): code for text, code in texts.items() if _is_whole(text) and low <= int(text) < high
-        }
+        whole = {int(text): code for text, code in texts.items() if _is_whole(text) and low <= int(text) < high}
         _look_up(pc.cast(values, wide), pa.array(list(whole), wide), list(whole.values()), codes)
     elif pa.types.is_floating(type_) or (pa.types.is_decimal(type_) and type_.scale != 0):
         spelled = pa.array(list(texts), pa.large_string())
@@ -217,9 +213,7 @@ def _is_whole(text: str) -> bool:
     return digits.isascii() and digits.isdigit() and len(digits) < 25 and str(int(text)) == text
 
 
-def _look_up(
-    values: pa.Array, listed: pa.Array, listed_codes: list[int] | np.ndarray, codes: np.ndarray
-) -> None:
+def _look_up(values: pa.Array, listed: pa.Array, listed_codes: list[int] | np.ndarray, codes: np.ndarray) -> None:
     """Write the code of each value that is listed; the first of equal listed values counts."""
     found = pc.index_in(values, value_set=listed, skip_nulls=True)
     hit = np.asarray(found.is_valid())

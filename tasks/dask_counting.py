@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from distributed import Client, Future, KilledWorker, LocalCluster
 from distributed.comm.core import CommClosedError
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.encoding import encode
 from understudy.pipelines.errors import SourceError
@@ -95,9 +96,7 @@ class DaskTable:
         return LocalTable(self.source, self.domain, self.unit, self.key, self.batch_rows)
 
 
-def count_part(
-    part: Part, number: int, job: Job, allowed: Sealed[Allowance] | None
-) -> Sealed[list[np.ndarray]]:
+def count_part(part: Part, number: int, job: Job, allowed: Sealed[Allowance] | None) -> Sealed[list[np.ndarray]]:
     tally = Tally(job.domain.sizes, job.cliques)
     bound = allowed.value if allowed else None
     names = job.domain.names

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.encoding import EncodedBatch, code_type, encode
 from understudy.pipelines.marginals.cover import Cover, cover
@@ -43,9 +44,7 @@ class Tally:
         self._used = sorted({column for group in self._cover.groups for column in group})
         self._code_type = code_type(max((self.sizes[column] for column in self._used), default=0))
         self._narrow: dict[int, np.ndarray] = {}
-        self._sparse = {
-            g: SparseCounts() for g, cells in enumerate(self._cells) if cells > max(DENSE_CELLS, 1)
-        }
+        self._sparse = {g: SparseCounts() for g, cells in enumerate(self._cells) if cells > max(DENSE_CELLS, 1)}
         self._totals: dict[int, np.ndarray] = {}
         self._rows = 0
         self._unflushed = 0
@@ -73,31 +72,32 @@ class Tally:
 
     def marginals(self) -> list[np.ndarray]:
         """Counts of each clique, its axes in the clique's own order."""
-        self._flush()
         found = []
         for clique, home in zip(self.cliques, self._cover.home, strict=True):
             group = self._cover.groups[home]
             if not clique:
                 found.append(np.array(self._rows, np.int64))
                 continue
-            joint = self._joint(home).reshape([self.sizes[column] for column in group])
+            summed_out = tuple(i for i, column in enumerate(group) if column not in clique)
+            summed = self._joint(home).sum(axis=summed_out, dtype=np.int64)
             kept = [column for column in group if column in clique]
-            summed = joint.sum(axis=tuple(i for i, column in enumerate(group) if column not in clique))
             found.append(np.ascontiguousarray(summed.transpose([kept.index(column) for column in clique])))
         return found
 
     def _joint(self, group: int) -> np.ndarray:
         if group in self._sparse:
-            dense = np.zeros(self._cells[group], np.int64)
-            self._sparse[group].add_to(dense)
-            return dense
-        return self._totals.get(group, np.zeros(self._cells[group], np.int64))
+            joint = np.zeros(self._cells[group], np.int64)
+            self._sparse[group].add_to(joint)
+        elif group in self._totals:
+            joint = self._totals[group] + self._narrow[group]
+        else:
+            joint = self._narrow.get(group, np.zeros(self._cells[group], np.uint32))
+        return joint.reshape([self.sizes[column] for column in self._cover.groups[group]])
 
     def _flush(self) -> None:
         """Move 32-bit counters to 64-bit totals before any could overflow."""
         for g, narrow in self._narrow.items():
-            counted = narrow.astype(np.int64)
-            self._totals[g] = self._totals[g] + counted if g in self._totals else counted
+            self._totals[g] = self._totals.get(g, 0) + narrow.astype(np.int64)
             narrow[:] = 0
         self._unflushed = 0
 
@@ -160,6 +160,7 @@ class LocalTable:
     unit: Unit
     key: bytes
     batch_rows: int = BATCH_ROWS
+    threads: int | None = None
 
     def record_batches(self) -> Iterator[pa.RecordBatch]:
         return self.source.batches(self.domain.names, self.unit, self.key, self.batch_rows)
@@ -168,16 +169,21 @@ class LocalTable:
         parts = self.source.parts()
         if parts is None:
             return count_items(
-                self.record_batches(), lambda batch: (encode(batch, self.domain),), self.domain.sizes, cliques
+                self.record_batches(),
+                lambda batch: (encode(batch, self.domain),),
+                self.domain.sizes,
+                cliques,
+                self.threads,
             )
         names = self.domain.names
-        allowed = (
-            bound_parts(parts, names, self.unit, self.key, self.batch_rows) if self.unit.entity else None
-        )
+        allowed = None
+        if self.unit.entity is not None:
+            threads = self.threads or usable_cores()
+            allowed = bound_parts(parts, names, self.unit, self.key, self.batch_rows, threads)
 
         def codes(numbered: tuple[int, Part]) -> Iterator[EncodedBatch]:
             number, part = numbered
             for batch in read_part(part, number, names, self.unit, self.key, allowed, self.batch_rows):
                 yield encode(batch, self.domain)
 
-        return count_items(enumerate(parts), codes, self.domain.sizes, cliques)
+        return count_items(enumerate(parts), codes, self.domain.sizes, cliques, self.threads)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -28,7 +29,8 @@ class Cover:
     home: tuple[int, ...]
 
 
-def cover(sizes: Sequence[int], cliques: Sequence[tuple[int, ...]], joint_cells: int = JOINT_CELLS) -> Cover:
+@lru_cache(maxsize=16)
+def cover(sizes: tuple[int, ...], cliques: tuple[tuple[int, ...], ...], joint_cells: int = JOINT_CELLS) -> Cover:
     """Greedy: start from the clique with most cells, add the column that completes most others if it fits."""
     for clique in cliques:
         if len(set(clique)) != len(clique) or not all(0 <= column < len(sizes) for column in clique):
@@ -45,9 +47,7 @@ def cover(sizes: Sequence[int], cliques: Sequence[tuple[int, ...]], joint_cells:
     for start in sorted(range(len(cliques)), key=lambda i: (-len(cliques[i]), -cells[i], i)):
         if home[start] >= 0:
             continue
-        chosen = _grown(
-            set(cliques[start]), cells[start], sizes, member[home < 0], width[home < 0], joint_cells
-        )
+        chosen = _grown(set(cliques[start]), cells[start], sizes, member[home < 0], width[home < 0], joint_cells)
         inside = (home < 0) & (member[:, sorted(chosen)].sum(axis=1) == width)
         home[inside] = len(groups)
         groups.append(tuple(sorted(chosen)))
@@ -62,9 +62,7 @@ def _grown(
         missing = width - member[:, sorted(group)].sum(axis=1)
         gains = member[missing == 1].sum(axis=0)
         gains[sorted(group)] = 0
-        fitting = [
-            column for column in np.flatnonzero(gains).tolist() if cells * sizes[column] <= joint_cells
-        ]
+        fitting = [column for column in np.flatnonzero(gains).tolist() if cells * sizes[column] <= joint_cells]
         if not fitting:
             return group
         best = max(fitting, key=lambda column: (gains[column], -sizes[column], -column))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
+
 from understudy.pipelines.columns import IdentifierColumn
 from understudy.pipelines.encoding import readable
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.bounding import (
     Allowance,
+    Candidates,
+    Gathering,
     allowance,
     candidates,
     merge,
@@ -57,14 +62,23 @@ class Source(Protocol):
 
 
 def bound_parts(
-    parts: Sequence[Part], columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int
+    parts: Sequence[Part], columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int, threads: int = 1
 ) -> Allowance:
-    """The first pass over every part, one after the other."""
+    """The first pass over every part, threads taking them one by one."""
     needed = needed_columns(columns, unit)
-    found = candidates(iter(()), 0, columns, unit, key)
-    for number, part in enumerate(parts):
-        found = merge([found, candidates(part.read(needed, batch_rows), number, columns, unit, key)], unit)
-    return allowance(found, unit)
+    queue, lock = iter(enumerate(parts)), threading.Lock()
+
+    def work(_: int) -> Candidates:
+        gathered = Gathering(unit)
+        while True:
+            with lock:
+                number, part = next(queue, (-1, None))
+            if part is None:
+                return gathered.result()
+            gathered.add(candidates(part.read(needed, batch_rows), number, columns, unit, key))
+
+    with ThreadPoolExecutor(threads) as pool:
+        return allowance(merge(list(pool.map(work, range(threads))), unit), unit)
 
 
 def read_part(
@@ -104,17 +118,13 @@ class _Complaint:
 def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
     """Raise one SpecError that names every column the table lacks, has twice, or has in a wrong type."""
     unit = spec.privacy.protected_unit
-    modelled = {
-        name: column for name, column in spec.columns.items() if not isinstance(column, IdentifierColumn)
-    }
+    modelled = {name: column for name, column in spec.columns.items() if not isinstance(column, IdentifierColumn)}
     complaints: list[_Complaint] = []
     for name in needed_columns(list(modelled), unit):
         role = "entity column" if name == unit.entity else "column"
         found = schema.get_all_field_indices(name)
         if not found:
-            complaints.append(
-                _Complaint(name, f"the table has no {role} {name!r}{_nearest(name, schema.names)}")
-            )
+            complaints.append(_Complaint(name, f"the table has no {role} {name!r}{_nearest(name, schema.names)}"))
         elif len(found) > 1:
             complaints.append(_Complaint(name, f"the table has {len(found)} columns named {name!r}"))
         else:
@@ -124,9 +134,7 @@ def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
                 text = f"column {name!r} is declared {declared} but the table holds {_type_name(type_)}"
                 complaints.append(_Complaint(name, text))
             elif name not in modelled and pa.types.is_nested(type_):
-                complaints.append(
-                    _Complaint(name, f"the {role} {name!r} holds {_type_name(type_)}, which is no key")
-                )
+                complaints.append(_Complaint(name, f"the {role} {name!r} holds {_type_name(type_)}, which is no key"))
     if complaints:
         names = ", ".join(complaint.column for complaint in complaints)
         raise SpecError(
@@ -137,9 +145,7 @@ def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
 
 def _nearest(name: str, existing: Sequence[str]) -> str:
     by_lower = {other.lower(): other for other in existing}
-    close = [
-        by_lower[match] for match in difflib.get_close_matches(name.lower(), list(by_lower), n=3, cutoff=0.5)
-    ]
+    close = [by_lower[match] for match in difflib.get_close_matches(name.lower(), list(by_lower), n=3, cutoff=0.5)]
     return f" (nearest: {', '.join(close)})" if close else ""
 
 

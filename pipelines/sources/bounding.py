@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.hashing import row_hashes, value_hashes
 
@@ -64,16 +65,31 @@ def candidates(
     batches: Iterable[pa.RecordBatch], part: int, columns: Sequence[str], unit: Unit, key: bytes
 ) -> Candidates:
     """The first pass over one part."""
-    kept: list[Candidates] = []
-    pending, offset = 0, 0
+    gathered = Gathering(unit)
+    offset = 0
     for batch in batches:
         located = _locate(batch, part, offset, columns, unit, key)
         offset += batch.num_rows
-        kept.append(_first_rows(located.entity, located.row, located.position, unit.max_rows + 1))
-        pending += len(located.entity)
-        if pending > MERGE_ROWS:
-            kept, pending = [merge(kept, unit)], 0
-    return merge(kept, unit)
+        gathered.add(_first_rows(located.entity, located.row, located.position, unit.max_rows + 1))
+    return gathered.result()
+
+
+class Gathering:
+    """Candidates of a stream of batches or parts, merged whenever as many wait as were kept before."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self._kept: list[Candidates] = []
+        self._waiting = 0
+
+    def add(self, found: Candidates) -> None:
+        self._kept.append(found)
+        self._waiting += len(found.entity)
+        if self._waiting > max(MERGE_ROWS, len(self._kept[0].entity)):
+            self._kept, self._waiting = [merge(self._kept, self._unit)], 0
+
+    def result(self) -> Candidates:
+        return merge(self._kept, self._unit)
 
 
 def merge(found: Sequence[Candidates], unit: Unit) -> Candidates:
@@ -92,9 +108,7 @@ def merge(found: Sequence[Candidates], unit: Unit) -> Candidates:
 
 def allowance(found: Candidates, unit: Unit) -> Allowance:
     starts = (
-        np.flatnonzero(np.r_[True, found.entity[1:] != found.entity[:-1]])
-        if len(found.entity)
-        else np.empty(0, int)
+        np.flatnonzero(np.r_[True, found.entity[1:] != found.entity[:-1]]) if len(found.entity) else np.empty(0, int)
     )
     lengths = np.diff(np.r_[starts, len(found.entity)])
     last = starts[lengths > unit.max_rows] + unit.max_rows - 1
@@ -125,9 +139,7 @@ def within(
     return wanted.take(pa.array(located.index[stays]))
 
 
-def _locate(
-    batch: pa.RecordBatch, part: int, offset: int, columns: Sequence[str], unit: Unit, key: bytes
-) -> _Located:
+def _locate(batch: pa.RecordBatch, part: int, offset: int, columns: Sequence[str], unit: Unit, key: bytes) -> _Located:
     assert unit.entity is not None
     entity = batch.column(unit.entity)
     known = entity.is_valid()

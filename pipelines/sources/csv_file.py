@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
+
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, read_parts

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS
@@ -35,9 +36,7 @@ class DuckDBSource:
         self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         with self.connect() as connection:
-            reader = connection.sql(self.bounded_query(connection, columns, unit, key)).to_arrow_reader(
-                batch_rows
-            )
+            reader = connection.sql(self.bounded_query(connection, columns, unit, key)).to_arrow_reader(batch_rows)
             yield from reader
 
     def row_estimate(self) -> int | None:
@@ -84,9 +83,7 @@ class DuckDBSource:
     def connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A read-only connection; what goes wrong with the file is a SourceError without any value of it."""
         if not self.path.is_file():
-            raise SourceError(
-                f"there is no database {self.path}", "check source.uri; relative paths start at the spec"
-            )
+            raise SourceError(f"there is no database {self.path}", "check source.uri; relative paths start at the spec")
         try:
             with duckdb.connect(self.path, read_only=True) as connection:
                 yield connection
@@ -96,9 +93,7 @@ class DuckDBSource:
                 problem = f"the database {self.path} is locked by a process that writes to it"
                 raise SourceError(problem, "run the release when the writer has closed it") from None
             if isinstance(error, duckdb.IOException | duckdb.SerializationException | duckdb.FatalException):
-                raise SourceError(
-                    f"{self.path} is not a readable DuckDB database", "restore the file"
-                ) from None
+                raise SourceError(f"{self.path} is not a readable DuckDB database", "restore the file") from None
             problem = f"DuckDB could not read table {self.table!r} of {self.path} ({type(error).__name__})"
             raise SourceError(problem, "query the table with DuckDB itself to see why") from None
 
@@ -114,19 +109,13 @@ class DuckDBSource:
             if wanted in (name.lower(), f"{schema}.{name}".lower()):
                 return str(schema), str(name)
         some = ", ".join(f"{schema}.{name}" for schema, name in listed[:10]) or "none"
-        raise SpecError(
-            f"{self.path} has no table or view {self.table!r} (it has: {some})", "correct source.table"
-        )
+        raise SpecError(f"{self.path} has no table or view {self.table!r} (it has: {some})", "correct source.table")
 
-    def _check_listed(
-        self, connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str]
-    ) -> None:
+    def _check_listed(self, connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str]) -> None:
         existing = set(connection.sql(f"SELECT * FROM {table} LIMIT 0").columns)  # noqa: S608
         absent = [name for name in columns if name not in existing]
         if absent:
-            raise SpecError(
-                f"the table has no column(s) {', '.join(absent)}", "correct the names in the spec"
-            )
+            raise SpecError(f"the table has no column(s) {', '.join(absent)}", "correct the names in the spec")
 
 
 def quoted(name: str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
+
 from understudy.pipelines.datetext import text_buffers
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
@@ -60,9 +61,7 @@ def _words(values: pa.Array) -> np.ndarray | None:
     if pa.types.is_decimal(type_):
         return None
     if pa.types.is_boolean(type_) or pa.types.is_integer(type_):
-        numbers = pc.fill_null(values, False if pa.types.is_boolean(type_) else 0).to_numpy(
-            zero_copy_only=False
-        )
+        numbers = pc.fill_null(values, False if pa.types.is_boolean(type_) else 0).to_numpy(zero_copy_only=False)
         return numbers.astype(np.int64).view(np.uint64)
     if pa.types.is_temporal(type_) and type_.bit_width in (32, 64):
         numbers = values.view(pa.int32() if type_.bit_width == 32 else pa.int64())
@@ -91,9 +90,7 @@ def _rotated(x: np.uint64, bits: int) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def _round(
-    a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64
-) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+def _round(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
     a += b
     b = _rotated(b, 13) ^ a
     a = _rotated(a, 32)
@@ -145,9 +142,7 @@ def _sip_words(words: np.ndarray, k0: np.uint64, k1: np.uint64, hashes: np.ndarr
 
 
 @njit(cache=True, nogil=True)
-def _sip_bytes(
-    offsets: np.ndarray, data: np.ndarray, k0: np.uint64, k1: np.uint64, hashes: np.ndarray
-) -> None:
+def _sip_bytes(offsets: np.ndarray, data: np.ndarray, k0: np.uint64, k1: np.uint64, hashes: np.ndarray) -> None:
     for row in range(len(hashes)):
         first, end = offsets[row], offsets[row + 1]
         a, b, c, d = _start(k0, k1)

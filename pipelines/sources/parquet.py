@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
@@ -83,9 +84,7 @@ class ParquetSource:
 
 def _files(path: Path) -> list[Path]:
     if not path.exists():
-        raise SourceError(
-            f"there is no file or directory {path}", "check source.uri; relative paths start at the spec"
-        )
+        raise SourceError(f"there is no file or directory {path}", "check source.uri; relative paths start at the spec")
     if path.is_file():
         return [path]
     hidden = (".", "_")

@@ -86,9 +86,7 @@ def _parsed(text: str) -> int | None:
     if int(east_hours or 0) > 23 or int(east_minutes or 0) > 59:
         return None
     try:
-        moment = dt.datetime(
-            int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0)
-        )
+        moment = dt.datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0))
     except ValueError:
         return None
     microseconds = int((fraction or "").ljust(6, "0")[:6] or 0)

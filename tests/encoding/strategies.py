@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 from hypothesis import strategies as st
+
 from understudy.pipelines.domain import DomainColumn, TableDomain
 from understudy.pipelines.spec import ReleaseSpec
 
@@ -71,9 +72,7 @@ _texts = st.one_of(
     st.datetimes().map(str),
     st.integers().map(str),
 )
-_floats = st.one_of(
-    st.floats(), st.integers(-5, 120).map(float), st.sampled_from([0.0, -0.0, 1.0, 1.5, 0.05, 9.99])
-)
+_floats = st.one_of(st.floats(), st.integers(-5, 120).map(float), st.sampled_from([0.0, -0.0, 1.0, 1.5, 0.05, 9.99]))
 
 
 def _arrays(values: st.SearchStrategy, type_: pa.DataType, least: int = 0) -> st.SearchStrategy[pa.Array]:

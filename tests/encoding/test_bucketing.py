@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from understudy.pipelines.bucketing import bins_of, bucket
 
 doubles = st.floats(allow_nan=False, allow_infinity=False)
@@ -31,9 +32,7 @@ def test_doubles_of_any_size_fall_where_a_search_puts_them(edges, others, side):
 )
 def test_whole_numbers_of_any_size_too(edges, others):
     edges = tuple(sorted(edges))
-    values = np.array(
-        [*edges, *(edge - 1 for edge in edges), *(edge + 1 for edge in edges), *others], np.int64
-    )
+    values = np.array([*edges, *(edge - 1 for edge in edges), *(edge + 1 for edge in edges), *others], np.int64)
     inner = np.array(edges[1:-1], np.int64)
     assert (_buckets(values, edges, True) == np.searchsorted(inner, values, side="right")).all()
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from understudy.pipelines.decoding import decode
-from understudy.pipelines.encoding import encode
 
 from tests.encoding.strategies import DOMAIN, domain_of
+from understudy.pipelines.decoding import decode
+from understudy.pipelines.encoding import encode
 
 
 def _random_codes(rows: int, seed: int, domain=DOMAIN) -> np.ndarray:
@@ -79,9 +79,7 @@ def test_values_respect_the_declared_bounds():
     assert (min(table["age"]), max(table["age"])) == (0, 110)
     assert all(x is None or -10 <= x <= 2**53 for x in table["income"])
     assert all(dt.date(2024, 2, 27) <= day <= dt.date(2026, 12, 31) for day in table["visited"])
-    assert all(
-        m is None or dt.datetime(2026, 1, 1, 6, 30) <= m <= dt.datetime(2026, 3, 1) for m in table["seen"]
-    )
+    assert all(m is None or dt.datetime(2026, 1, 1, 6, 30) <= m <= dt.datetime(2026, 3, 1) for m in table["seen"])
     assert set(table["ward"]) == {"A", "B", "true", "2026-01-01", "1.5", "other", None}
     assert set(table["coin"]) == {0, 1, None}
 

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from understudy.pipelines.encoding import code_type, encode, readable
 
 from tests.encoding.oracle import code_of
 from tests.encoding.strategies import DOMAIN, arrays, columns, domain_of, odd_arrays, one_column_table
+from understudy.pipelines.encoding import code_type, encode, readable
 
 
 def _codes(array: pa.Array, column) -> list[int]:
@@ -74,3 +74,14 @@ def test_chunked_tables_and_other_columns_are_fine():
     assert encoded.rows == 3
     assert encoded.columns[0].tolist() == [0, 1, 0]
     assert encode(pa.table({"sex": pa.chunked_array([], pa.string())}), domain).columns[0].tolist() == []
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])
+def test_long_columns_of_narrow_integers_are_encoded_as_short_ones(dtype):
+    limits = np.iinfo(dtype)
+    values = pa.array(
+        np.resize(np.arange(limits.min, limits.max + 1, dtype=dtype), 2**16), mask=np.arange(2**16) % 7 == 0
+    )
+    for name in ("age", "small", "ratio"):
+        column = DOMAIN.columns[DOMAIN.index(name)]
+        assert _codes(values, column) == _codes(values.cast(pa.int64()), column)

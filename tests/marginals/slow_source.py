@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+
 from understudy.pipelines.sources.parquet import ParquetPart, ParquetSource
 
 

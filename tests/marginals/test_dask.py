@@ -16,15 +16,15 @@ import pytest
 pytest.importorskip("distributed")
 
 from distributed import Client
+
+from tests.marginals.slow_source import SlowSource
+from tests.marginals.test_local_table import CLIQUES, DOMAIN, same, visits
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.marginals.counting import LocalTable
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.csv_file import CsvSource
 from understudy.pipelines.sources.parquet import ParquetSource
 from understudy.tasks.dask_counting import DaskTable, Sealed
-
-from tests.marginals.slow_source import SlowSource
-from tests.marginals.test_local_table import CLIQUES, DOMAIN, same, visits
 
 FILES = 12
 
@@ -54,9 +54,7 @@ def test_a_source_that_is_one_stream_is_counted_here(tmp_path):
 def test_an_unreachable_scheduler_is_a_source_error(directory, monkeypatch):
     monkeypatch.setattr("understudy.tasks.dask_counting.CONNECT_SECONDS", 0.5)
     with pytest.raises(SourceError, match="cannot reach the Dask scheduler at tcp://127"):
-        DaskTable(ParquetSource(directory), DOMAIN, Unit(), b"key", scheduler="tcp://127.0.0.1:1").counts(
-            CLIQUES
-        )
+        DaskTable(ParquetSource(directory), DOMAIN, Unit(), b"key", scheduler="tcp://127.0.0.1:1").counts(CLIQUES)
 
 
 def test_a_file_lost_after_the_check_is_a_source_error(tmp_path):

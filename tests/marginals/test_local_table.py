@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.encoding.strategies import domain_of
 from understudy.pipelines.encoding import encode
 from understudy.pipelines.marginals.counting import LocalTable, count_marginals
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources import open_source
 from understudy.pipelines.spec import SourceSpec
-
-from tests.encoding.strategies import domain_of
 
 DOMAIN = domain_of(
     {

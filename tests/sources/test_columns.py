@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources import check_columns
 from understudy.pipelines.spec import ReleaseSpec

@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources import open_source
@@ -50,8 +51,7 @@ def source(request, tmp_path):
             quoted = ODD.replace('"', '""')
             lines = [f'who,n,"{quoted}"']
             lines += [
-                ",".join("" if value is None else str(value) for value in row.values())
-                for row in ROWS.to_pylist()
+                ",".join("" if value is None else str(value) for value in row.values()) for row in ROWS.to_pylist()
             ]
             text = "\n".join(lines).encode()
             name = f"t.{request.param}"
@@ -100,9 +100,7 @@ def test_a_missing_file_is_a_source_error(uri, tmp_path):
     assert caught.value.fix
 
 
-@pytest.mark.parametrize(
-    "uri", ["postgresql://me:secret@host/db", "t.xlsx", "duckdb://", "s3://bucket/x.parquet"]
-)
+@pytest.mark.parametrize("uri", ["postgresql://me:secret@host/db", "t.xlsx", "duckdb://", "s3://bucket/x.parquet"])
 def test_an_unknown_kind_of_source_is_a_spec_error(uri, tmp_path):
     with pytest.raises(SpecError) as caught:
         _source(uri, tmp_path)
@@ -176,9 +174,7 @@ def test_a_csv_header_alone_is_an_empty_table(content, tmp_path):
 def test_malformed_csv_lines_never_fail(tmp_path):
     (tmp_path / "t.csv").write_bytes(b'a,b\n1,2\n3\n4,5,6\n\xff\xfe,"multi\nline"\n,\nNA,null\n7,"unclosed')
     found = list(_source("t.csv", tmp_path).batches(["b", "a"], ROW, b"k"))
-    assert [batch.column("b").to_pylist() for batch in found] == [
-        ["2", "multi\nline", None, "null", "unclosed"]
-    ]
+    assert [batch.column("b").to_pylist() for batch in found] == [["2", "multi\nline", None, "null", "unclosed"]]
 
 
 def test_a_truncated_gzip_is_a_source_error(tmp_path):
