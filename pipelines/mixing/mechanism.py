@@ -29,6 +29,7 @@ from typing import Literal
 
 import numba
 import numpy as np
+
 from understudy.pipelines.mixing.grid import MAX_NORM
 from understudy.pipelines.mixing.sampling import Draw, fixed_draw, poisson_draw
 from understudy.pipelines.privacy.events import Event, Gaussian, PoissonSampled, SelfComposed

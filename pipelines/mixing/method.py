@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.encoding import encode_column
 from understudy.pipelines.errors import SpecError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field, ValidationError, model_validator
+
 from understudy.pipelines.columns import Public
 from understudy.pipelines.domain import DomainColumn, TableDomain
 from understudy.pipelines.errors import SpecError
@@ -79,8 +80,8 @@ class MixingOptions(Public):
     def _sensible(self) -> MixingOptions:
         if isinstance(self.order, int) and not 1 <= self.order <= 1_000_000:
             raise ValueError("order must lie between 1 and 1,000,000, or be auto")
-        counts = self.records.values() if isinstance(self.records, dict) else (self.records or 1,)
-        if any(not 1 <= count <= 10**9 for count in counts):
+        counts = self.records.values() if isinstance(self.records, dict) else (self.records,)
+        if any(count is not None and not 1 <= count <= 10**9 for count in counts):
             raise ValueError("records must lie between 1 and 1,000,000,000")
         if isinstance(self.records, dict) and self.balance == "sizes":
             raise ValueError("records of each class are given, so balance must stay equal")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from understudy.pipelines.mixing.design import MixingDesign
 from understudy.pipelines.mixing.grid import clip_rows, on_grid
 from understudy.pipelines.mixing.mechanism import release_mixtures

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import numpy as np
+
 from understudy.pipelines.mixing.denoise import (
     ClassMoments,
     Restoration,

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import mpmath
 import numba
 import numpy as np
+
 from understudy.pipelines.privacy.noise import RandomSource
 
 _RELATIVE_ERROR = 1e-13  # of the quotient of two logarithms in doubles; libm is within a few ulp

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
+
 from understudy.pipelines.privacy.events import Event, Gaussian
 from understudy.pipelines.privacy.noise import RandomSource, rounded_gaussian
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+
 from understudy.pipelines.decoding import decode_column
 from understudy.pipelines.domain import DomainColumn, TableDomain
 from understudy.pipelines.encoding import encode_column
