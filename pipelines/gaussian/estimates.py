@@ -29,12 +29,32 @@ class Estimates:
         return self.covariance[: len(self.mean), : len(self.mean)]
 
 
-def estimate(arrays: Mapping[str, np.ndarray], layout: Layout, floor: float) -> list[Estimates]:
-    """Estimates of each class. `floor` is the least row count to divide by, about the noise of the count itself."""
-    return [_estimate_class(arrays, label, layout, floor) for label in range(layout.classes)]
+def estimate(
+    arrays: Mapping[str, np.ndarray],
+    layout: Layout,
+    floor: float,
+    pair_units: Mapping[str, int],
+    centres: np.ndarray | None = None,
+) -> list[Estimates]:
+    """Estimates of each class. `floor` is the least row count to divide by, about the noise of the count itself.
+
+    Products may have been measured about `centres` (scaled, one row a class) instead of 0; see `pairs`.
+    """
+    if centres is None:
+        centres = np.zeros((layout.classes, len(layout.numeric)))
+    return [
+        _estimate_class(arrays, label, layout, floor, pair_units, centres[label]) for label in range(layout.classes)
+    ]
 
 
-def _estimate_class(arrays: Mapping[str, np.ndarray], label: int, layout: Layout, floor: float) -> Estimates:
+def _estimate_class(
+    arrays: Mapping[str, np.ndarray],
+    label: int,
+    layout: Layout,
+    floor: float,
+    pair_units: Mapping[str, int],
+    centre: np.ndarray,
+) -> Estimates:
     numeric, grid = len(layout.numeric), layout.grid
     total = float(arrays["count"][label, 0])
     rows = max(total, floor, 1.0)
@@ -47,13 +67,8 @@ def _estimate_class(arrays: Mapping[str, np.ndarray], label: int, layout: Layout
     mean = np.zeros(numeric)
     if numeric:
         mean = np.clip(arrays["sums"][label] / grid / rows / present, -1.0, 1.0)
-    probabilities = tuple(
-        nearest_distribution(indicators[block - 1 - numeric]) for block in layout.block_rows.values()
-    )
-    centre = np.concatenate([mean, *probabilities]) if probabilities else mean
-    share = np.concatenate([present, np.ones(len(centre) - numeric)])
-    second = _second_moments(arrays, label, layout) / rows / share[:, None] / share
-    covariance = second - np.outer(centre, centre)
+    probabilities = tuple(nearest_distribution(indicators[block - 1 - numeric]) for block in layout.block_rows.values())
+    covariance = cross_covariance(arrays, label, layout, pair_units, rows, present, mean - centre, probabilities)
     if numeric:
         squares = (arrays["squares"][label] / grid**2 + total / 2) / rows / present
         covariance[np.arange(numeric), np.arange(numeric)] = squares - mean**2
@@ -61,26 +76,45 @@ def _estimate_class(arrays: Mapping[str, np.ndarray], label: int, layout: Layout
     return Estimates(max(total, 0.0), null_rate, mean, covariance, probabilities)
 
 
-def _second_moments(arrays: Mapping[str, np.ndarray], label: int, layout: Layout) -> np.ndarray:
-    """Sums of products of features of different slots in scaled units, as a symmetric matrix without null indicators."""
-    numeric, grid = len(layout.numeric), layout.grid
+def cross_covariance(
+    arrays: Mapping[str, np.ndarray],
+    label: int,
+    layout: Layout,
+    pair_units: Mapping[str, int],
+    rows: float,
+    present: np.ndarray,
+    shift: np.ndarray,
+    probabilities: tuple[np.ndarray, ...],
+) -> np.ndarray:
+    """Covariances between slots. `shift` is what is left of the numeric means about the centre of the products."""
+    offsets = np.concatenate([shift, *probabilities])
+    share = np.concatenate([present, np.ones(len(offsets) - len(shift))])
+    second = _second_moments(arrays, label, layout, pair_units) / rows / share[:, None] / share
+    covariance: np.ndarray = second - np.outer(offsets, offsets)
+    return covariance
+
+
+def _second_moments(
+    arrays: Mapping[str, np.ndarray], label: int, layout: Layout, units: Mapping[str, int]
+) -> np.ndarray:
+    """Sums of products of features of different slots in scaled units, symmetric, without null indicators."""
+    numeric = len(layout.numeric)
     sizes = [len(block) for block in layout.block_rows.values()]
     starts = numeric + np.concatenate([[0], np.cumsum(sizes)]).astype(int)
     products = np.zeros((starts[-1], starts[-1]))
-    if "number_pairs" in arrays:
-        products[np.triu_indices(numeric, 1)] = arrays["number_pairs"][label] / grid**2
+    scaled = {name: arrays[name][label] / unit for name, unit in units.items()}
+    if "number_pairs" in scaled:
+        products[np.triu_indices(numeric, 1)] = scaled["number_pairs"]
     used = 0
-    for block, size in enumerate(sizes if "mixed_pairs" in arrays else []):
-        part = arrays["mixed_pairs"][label, used : used + numeric * size]
-        products[:numeric, starts[block] : starts[block + 1]] = part.reshape(numeric, size) / grid
+    for block, size in enumerate(sizes if "mixed_pairs" in scaled else []):
+        part = scaled["mixed_pairs"][used : used + numeric * size]
+        products[:numeric, starts[block] : starts[block + 1]] = part.reshape(numeric, size)
         used += numeric * size
     used = 0
-    for one in range(len(sizes)):
+    for one in range(len(sizes) if "category_pairs" in scaled else 0):
         for two in range(one + 1, len(sizes)):
             cells = sizes[one] * sizes[two]
-            part = arrays["category_pairs"][label, used : used + cells]
-            products[starts[one] : starts[one + 1], starts[two] : starts[two + 1]] = part.reshape(
-                sizes[one], -1
-            )
+            part = scaled["category_pairs"][used : used + cells]
+            products[starts[one] : starts[one + 1], starts[two] : starts[two + 1]] = part.reshape(sizes[one], -1)
             used += cells
     return products + products.T

@@ -79,10 +79,7 @@ def _slope(first: Axis, second: Axis, theta: np.ndarray) -> np.ndarray:
     weight = np.diff(first.scores)[:, None] * np.diff(second.scores)[None, :] / (2 * np.pi)
     sine, twice_square = np.sin(theta), 2 * np.cos(theta) ** 2
     return np.array(
-        [
-            np.sum(weight * np.exp((product * one - squares) / two))
-            for one, two in zip(sine, twice_square, strict=True)
-        ]
+        [np.sum(weight * np.exp((product * one - squares) / two)) for one, two in zip(sine, twice_square, strict=True)]
     )
 
 
@@ -95,7 +92,7 @@ def fit_clipped_normal(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarr
     mean = np.clip(mean, -1 + 1e-6, 1 - 1e-6)
     variance = np.clip(variance, 1e-12, 0.999 * (1 - mean**2))
     low, high = np.full_like(mean, np.log(1e-7)), np.full_like(mean, np.log(1e4))
-    for _ in range(42):
+    for _ in range(32):
         spread = np.exp((low + high) / 2)
         too_small = _clipped_moments(_centre_for(mean, spread), spread)[1] - mean**2 < variance
         low, high = np.where(too_small, (low + high) / 2, low), np.where(too_small, high, (low + high) / 2)
@@ -106,7 +103,7 @@ def fit_clipped_normal(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarr
 def _centre_for(mean: np.ndarray, spread: np.ndarray) -> np.ndarray:
     reach = 1 + 8 * spread
     low, high = -reach, reach
-    for _ in range(42):
+    for _ in range(32):
         centre = (low + high) / 2
         too_small = _clipped_moments(centre, spread)[0] < mean
         low, high = np.where(too_small, centre, low), np.where(too_small, high, centre)

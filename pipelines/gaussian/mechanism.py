@@ -99,10 +99,7 @@ def blocks_of(layout: Layout, weights: Weights, shape: Shape, noise_multiplier: 
     scale = noise_multiplier * sensitivity(weights, shape)
     numbers, indicators, grid = layout.number_rows, layout.indicator_rows, layout.grid
     zero = np.zeros(1, np.int64)
-    number_pairs = _pairs(numbers, numbers)
-    block_list = list(layout.block_rows.values())
-    mixed = [_products(numbers, block) for block in block_list]
-    tables = [_products(one, two) for i, one in enumerate(block_list) for two in block_list[i + 1 :]]
+    pairs = pair_entries(layout)
 
     def block(
         name: str, entries: tuple[np.ndarray, np.ndarray], unit: int, weight: float, offset: int = 0
@@ -117,9 +114,9 @@ def blocks_of(layout: Layout, weights: Weights, shape: Shape, noise_multiplier: 
         block("sums", (np.zeros_like(numbers), numbers), grid, weights.linear),
         block("indicators", (np.zeros_like(indicators), indicators), 1, weights.linear),
         block("squares", (numbers, numbers), grid**2, weights.square, offset=grid**2 // 2),
-        block("number_pairs", number_pairs, grid**2, weights.pair),
-        block("mixed_pairs", _joined(mixed), grid, weights.pair),
-        block("category_pairs", _joined(tables), 1, weights.pair),
+        block("number_pairs", pairs["number_pairs"], grid**2, weights.pair),
+        block("mixed_pairs", pairs["mixed_pairs"], grid, weights.pair),
+        block("category_pairs", pairs["category_pairs"], 1, weights.pair),
     )
     return tuple(one for one in made if one is not None)
 
@@ -132,6 +129,18 @@ def draw(products: np.ndarray, blocks: tuple[Block, ...], randomness: RandomSour
         noise = rounded_gaussian(exact.shape, block.std, randomness) if block.std > 0 else 0
         released[block.name] = exact + noise
     return released
+
+
+def pair_entries(layout: Layout) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Entries of the products of features in different slots, by kind, in the order `estimates` reads them."""
+    numbers, block_list = layout.number_rows, list(layout.block_rows.values())
+    mixed = [_products(numbers, block) for block in block_list]
+    tables = [_products(one, two) for i, one in enumerate(block_list) for two in block_list[i + 1 :]]
+    return {
+        "number_pairs": _pairs(numbers, numbers),
+        "mixed_pairs": _joined(mixed),
+        "category_pairs": _joined(tables),
+    }
 
 
 def _pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

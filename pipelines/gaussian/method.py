@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pyarrow as pa
 from understudy.pipelines.domain import TableDomain
-from understudy.pipelines.gaussian import noisy_moments, sampling_noise
-from understudy.pipelines.gaussian.options import read_options
+from understudy.pipelines.gaussian import copula, learned_moments, noisy_moments, sampling_noise
+from understudy.pipelines.gaussian.layout import Layout
+from understudy.pipelines.gaussian.options import GaussianOptions, read_options
 from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.method import MethodPlan, PrivateTable, Progress, Purchase
 from understudy.pipelines.spec import ReleaseSpec
 
-_MODES = {"noisy-moments": noisy_moments, "sampling-noise": sampling_noise}
+_GENERATORS = {
+    "noisy-moments": noisy_moments.generate,
+    "copula": copula.generate,
+    "sampling-noise": sampling_noise.generate,
+}
 
 
 class GaussianMethod:
@@ -18,13 +25,11 @@ class GaussianMethod:
 
     def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan:
         options = read_options(spec, domain)
-        return _MODES[options.mode].plan(spec, domain, options)
+        return _mode_of(options, domain).plan(spec, domain, options)
 
-    def measure(
-        self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase
-    ) -> Measurement:
+    def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
         options = read_options(spec, table.domain)
-        return _MODES[options.mode].measure(table, spec, options, plan, purchase)
+        return _mode_of(options, table.domain).measure(table, spec, options, plan, purchase)
 
     def generate(
         self,
@@ -34,4 +39,12 @@ class GaussianMethod:
         rows: int | None,
         progress: Progress,
     ) -> pa.Table:
-        return _MODES[measured.facts["mode"]].generate(measured, domain, rows, progress)
+        return _GENERATORS[measured.facts["mode"]](measured, domain, rows, progress)
+
+
+def _mode_of(options: GaussianOptions, domain: TableDomain) -> ModuleType:
+    """The module that plans and measures this mode."""
+    if options.mode != "noisy-moments":
+        return copula if options.mode == "copula" else sampling_noise
+    one_slot = Layout.of(domain, options.label, 1).slots == 1
+    return noisy_moments if one_slot or options.centre == "fixed" else learned_moments

@@ -1,4 +1,4 @@
-"""Mode `noisy-moments`, one charge: count, sums, squares and products in a single pass and a single draw.
+"""Mode `noisy-moments` with `centre: fixed`, one charge: count, sums, squares and products in a single pass and a single draw.
 
 Everything private happens in `measure`: exact integer sums, then one draw (`mechanism`). What follows is
 post-processing of the released integers, so any number of rows may be generated, any number of times.
@@ -35,11 +35,11 @@ LEAST_GRID = 16
 
 def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> MethodPlan:
     multiplier = calibrate_gaussian(spec.privacy.budget, relation=spec.privacy.relation)
-    grid, blocks = _blocks(spec, domain, options, multiplier)
+    grid, blocks = moment_blocks(spec, domain, options, multiplier, pairs=True)
     return MethodPlan(
         method="gaussian",
         charges=(PlannedCharge(STAGE, Gaussian(multiplier)),),
-        noise=tuple(_noise_line(block) for block in blocks if block.std > 0),
+        noise=noise_lines(blocks),
         steps=(
             f"scale numeric columns by their public bounds to whole numbers of at most {grid} and clip them",
             "add up counts, sums, squares and products exactly, in one pass",
@@ -53,12 +53,10 @@ def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> Me
 def measure(
     table: PrivateTable, spec: ReleaseSpec, options: GaussianOptions, made: MethodPlan, purchase: Purchase
 ) -> Measurement:
-    grid, blocks = _blocks(spec, table.domain, options, made.details["noise_multiplier"])
+    grid, blocks = moment_blocks(spec, table.domain, options, made.details["noise_multiplier"], pairs=True)
     products = exact_products(table.record_batches(), Layout.of(table.domain, options.label, grid))
     facts = released_facts(options, grid, blocks)
-    return purchase(
-        made.charges[0], lambda randomness: Measurement(KIND, facts, draw(products, blocks, randomness))
-    )
+    return purchase(made.charges[0], lambda randomness: Measurement(KIND, facts, draw(products, blocks, randomness)))
 
 
 def generate(measured: Measurement, domain: TableDomain, rows: int | None, progress: Progress) -> pa.Table:
@@ -67,10 +65,7 @@ def generate(measured: Measurement, domain: TableDomain, rows: int | None, progr
     models = [
         fit_class(
             one,
-            [
-                axis_of_clipped_normal(float(centre), float(spread))
-                for centre, spread in zip(*fit, strict=True)
-            ],
+            [axis_of_clipped_normal(float(centre), float(spread)) for centre, spread in zip(*fit, strict=True)],
             measured.facts["pair_noise"],
         )
         for one, fit in zip(estimates, fits, strict=True)
@@ -82,64 +77,71 @@ def generate(measured: Measurement, domain: TableDomain, rows: int | None, progr
 
     wanted = rows if rows is not None else max(1, round(sum(one.total for one in estimates)))
     rng = generation_rng(measured)
-    return sample_table(
-        models, layout, number_map, wanted, rng, lambda done: progress(done, wanted, "rows drawn")
-    )
+    return sample_table(models, layout, number_map, wanted, rng, lambda done: progress(done, wanted, "rows drawn"))
 
 
 def estimates_of(measured: Measurement, domain: TableDomain) -> tuple[Layout, list[Estimates]]:
     """The estimated moments behind a stored measurement."""
-    layout = Layout.of(domain, measured.facts["label"], measured.facts["grid"])
-    return layout, estimate(measured.arrays, layout, measured.facts["count_noise"])
+    facts = measured.facts
+    layout = Layout.of(domain, facts["label"], facts["grid"])
+    centres = measured.arrays["centres"] / layout.grid if "centres" in measured.arrays else None
+    return layout, estimate(measured.arrays, layout, facts["count_noise"], facts["pair_units"], centres)
 
 
 def generation_rng(measured: Measurement) -> np.random.Generator:
     """Seeded by the released numbers, so that a retry of the generation gives the same table."""
-    words = [
-        np.ascontiguousarray(array).view(np.uint32).ravel() for _, array in sorted(measured.arrays.items())
-    ]
+    words = [np.ascontiguousarray(array).view(np.uint32).ravel() for _, array in sorted(measured.arrays.items())]
     return np.random.default_rng(np.concatenate(words))
 
 
 def released_facts(options: GaussianOptions, grid: int, blocks: tuple[Block, ...]) -> dict[str, Any]:
     stds = {block.name: block.std for block in blocks}
-    pairs = [block.std / block.unit for block in blocks if block.name.endswith("pairs")]
+    pairs = {block.name: block for block in blocks if block.name.endswith("pairs")}
     return {
         "mode": options.mode,
         "label": options.label,
         "grid": grid,
         "noise_std": stds,
         "count_noise": stds.get("count", 0.0),
-        "pair_noise": max(pairs, default=0.0),
+        "pair_units": {name: block.unit for name, block in pairs.items()},
+        "pair_noise": max((block.std / block.unit for block in pairs.values()), default=0.0),
     }
 
 
 def shape_of(spec: ReleaseSpec, layout: Layout) -> Shape:
-    return Shape(
-        len(layout.numeric), layout.slots, layout.classes, spec.privacy.relation, spec.privacy.unit.max_rows
-    )
+    return Shape(len(layout.numeric), layout.slots, layout.classes, spec.privacy.relation, spec.privacy.unit.max_rows)
 
 
-def _blocks(
-    spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions, multiplier: float
+def moment_blocks(
+    spec: ReleaseSpec,
+    domain: TableDomain,
+    options: GaussianOptions,
+    multiplier: float,
+    *,
+    pairs: bool,
+    grid: int | None = None,
 ) -> tuple[int, tuple[Block, ...]]:
-    """The finest grid whose noise the sampler can draw; coarser grids cost nothing when the noise is that large."""
+    """The finest grid whose noise the sampler can draw (a coarser one costs nothing beside such noise), and the query."""
     shape = shape_of(spec, Layout.of(domain, options.label, MAX_GRID))
-    weights = best_weights(shape)
+    weights = best_weights(shape, pairs)
     least_weight = min(w for w in (weights.count, weights.linear, weights.square, weights.pair) if w > 0)
-    scale = multiplier * sensitivity(weights, shape) / least_weight
-    grid = MAX_GRID
-    while scale * grid**2 > MAX_SIGMA and grid > LEAST_GRID:
-        grid //= 2
-    if scale * grid**2 > MAX_SIGMA:
-        raise SpecError(
-            "the noise this budget needs for so many columns and rows a unit is too large to draw",
-            "raise epsilon, lower unit.max_rows, or model fewer columns",
-        )
+    grid = grid or drawable_grid(multiplier * sensitivity(weights, shape) / least_weight)
     return grid, blocks_of(Layout.of(domain, options.label, grid), weights, shape, multiplier)
 
 
-def _noise_line(block: Block) -> NoiseLine:
-    return NoiseLine(
-        block.name, len(block.rows), block.std / block.unit, "in scaled units: a column spans [-1, 1]"
-    )
+def drawable_grid(std: float) -> int:
+    """The largest grid at which noise of `std` (in scaled units) on a product is within the sampler's range."""
+    grid = MAX_GRID
+    while std * grid**2 > MAX_SIGMA:
+        grid //= 2
+        if grid < LEAST_GRID:
+            raise SpecError(
+                "the noise this budget needs for so many columns and rows a unit is too large to draw",
+                "raise epsilon, lower unit.max_rows, or model fewer columns",
+            )
+    return grid
+
+
+def noise_lines(blocks: tuple[Block, ...]) -> tuple[NoiseLine, ...]:
+    note = "in scaled units: a column spans [-1, 1]"
+    return tuple(NoiseLine(one.name, len(one.rows), one.std / one.unit, note) for one in blocks if one.std > 0)

@@ -16,11 +16,13 @@ MAX_CLASSES = 200
 
 
 class GaussianOptions(Public):
-    mode: Mode = Field(
-        "noisy-moments", description="what is released: noisy moments, a copula, or samples themselves"
-    )
+    mode: Mode = Field("noisy-moments", description="what is released: noisy moments, a copula, or samples themselves")
     label: str | None = Field(
         None, description="category or boolean column; one Gaussian is fitted to each of its values"
+    )
+    centre: Literal["learned", "fixed"] = Field(
+        "learned",
+        description="noisy-moments only: products about the noisy means, clipped, or about the middle, in one pass",
     )
     rows: int | None = Field(
         None,
@@ -28,9 +30,7 @@ class GaussianOptions(Public):
         le=10_000_000,
         description="sampling-noise only: records the charge buys; default publish.rows",
     )
-    batches: int = Field(
-        1, ge=1, le=1000, description="sampling-noise only: charges the records are bought in"
-    )
+    batches: int = Field(1, ge=1, le=1000, description="sampling-noise only: charges the records are bought in")
     marginal_share: float = Field(
         0.3, gt=0.01, lt=0.99, description="copula only: share of the budget that buys the one-way marginals"
     )

@@ -99,9 +99,7 @@ def least_pseudo_records(draws: int, dimension: int, budget: Budget, relation: R
         event = curve(draws, dimension, pseudo, relation)
         if event is None:
             return False
-        return composed_loss([event], float(budget.delta), relation).epsilon <= float(budget.epsilon) * (
-            1 - 1e-8
-        )
+        return composed_loss([event], float(budget.delta), relation).epsilon <= float(budget.epsilon) * (1 - 1e-8)
 
     high = 8 * dimension
     while not fits(high):

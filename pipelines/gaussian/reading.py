@@ -24,9 +24,7 @@ def read_numbers(values: pa.Array, column: DomainColumn) -> np.ndarray:
         return read_numbers(pc.run_end_decode(values), column)
     if pa.types.is_dictionary(values.type):
         table = np.append(read_numbers(values.dictionary, column).astype(np.float64), np.nan)
-        return table[
-            pc.fill_null(values.indices.cast(pa.int64()), len(table) - 1).to_numpy(zero_copy_only=False)
-        ]
+        return table[pc.fill_null(values.indices.cast(pa.int64()), len(table) - 1).to_numpy(zero_copy_only=False)]
     if pa.types.is_null(values.type) or not readable(values.type, column.kind):
         return np.full(len(values), np.nan)
     if column.kind in ("date", "datetime"):
@@ -71,9 +69,7 @@ def _or_nan(values: pa.Array) -> np.ndarray:
     return values.to_numpy(zero_copy_only=False).astype(np.float64)
 
 
-def to_grid(
-    numbers: np.ndarray, column: DomainColumn, grid: int, out: np.ndarray, missing: np.ndarray
-) -> None:
+def to_grid(numbers: np.ndarray, column: DomainColumn, grid: int, out: np.ndarray, missing: np.ndarray) -> None:
     """Write integers in [-grid, grid] (as doubles) to `out` and 1.0 to `missing` where the value is null.
 
     The public bounds map to -grid and grid, on a log scale where the column has one. The clip acts on the integers,

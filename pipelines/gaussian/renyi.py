@@ -37,9 +37,7 @@ class FittedSet:
 
     def __post_init__(self) -> None:
         if self.records < 1 or self.dimension < 1 or not 0 < self.least <= self.dimension:
-            raise ValueError(
-                "Theorem 3.1 needs records >= 1, dimension >= 1 and 0 < least eigenvalue <= dimension"
-            )
+            raise ValueError("Theorem 3.1 needs records >= 1, dimension >= 1 and 0 < least eigenvalue <= dimension")
         if not self.records / (self.records + 1) < self.tau:
             raise ValueError("Theorem 3.1 needs n/(n+1) < 4d/sigma; the least eigenvalue is impossibly large")
 
@@ -110,9 +108,7 @@ def best_sampled_epsilon(
     """The least of those over all orders, and the order that attains it."""
     limit = order_limit(data, relation, strict=strict)
     if limit <= 1:
-        raise ValueError(
-            "no order is valid for so few records; use noisy moments, or add public pseudo-records"
-        )
+        raise ValueError("no order is valid for so few records; use noisy moments, or add public pseudo-records")
     top = math.log(limit - 1)
     orders = [1 + math.exp(top - step) for step in np.linspace(1e-6, 25.0, 400)]
     values = [sampled_epsilon(order, delta, draws, data, relation, strict=strict) for order in orders]
@@ -137,9 +133,7 @@ def _removing(order: float, n: int, d: int, tau: float) -> float:
     """epsilon_2: from n + 1 records to n."""
     v = tau / n
     if order * v < 0.5:
-        log_ratio = -_excess(order, -v) + math.log1p(
-            order * v * (order - 1) / ((n + order) * (1 - order * v))
-        )
+        log_ratio = -_excess(order, -v) + math.log1p(order * v * (order - 1) / ((n + order) * (1 - order * v)))
     else:
         log_ratio = math.log1p(-order * v * (n + 1) / (n + order)) - order * math.log1p(-v)
     mean = order * tau / (2 * (n * (n + order) - order * (n + 1) * tau))

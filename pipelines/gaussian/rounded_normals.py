@@ -45,9 +45,7 @@ def _refined(
     points = [_point_in_cell(int(cell), randomness) for cell in cells]
     record = []
     for i in range(len(mean)):
-        value = Fraction(float(mean[i])) + sum(
-            Fraction(float(w)) * z for w, z in zip(factor[i], points, strict=True)
-        )
+        value = Fraction(float(mean[i])) + sum(Fraction(float(w)) * z for w, z in zip(factor[i], points, strict=True))
         record.append(math.floor(steps * value + Fraction(1, 2)))
     return record
 

@@ -45,9 +45,7 @@ def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> Me
         )
     curves = [curve(size, dimension, pseudo, spec.privacy.relation) for size in batches]
     charges = tuple(
-        PlannedCharge(f"samples-{place + 1}", event)
-        for place, event in enumerate(curves)
-        if event is not None
+        PlannedCharge(f"samples-{place + 1}", event) for place, event in enumerate(curves) if event is not None
     )
     return MethodPlan(
         method="gaussian",
@@ -76,15 +74,12 @@ def measure(
 
     def drawing(rows: int) -> Callable[[RandomSource], Measurement]:
         def draw(randomness: RandomSource) -> Measurement:
-            return Measurement(
-                KIND, facts, {"records": rounded_normals(rows, mean, factor, STEPS, randomness)}
-            )
+            return Measurement(KIND, facts, {"records": rounded_normals(rows, mean, factor, STEPS, randomness)})
 
         return draw
 
     bought = [
-        purchase(charge, drawing(rows))
-        for charge, rows in zip(made.charges, made.details["batches"], strict=True)
+        purchase(charge, drawing(rows)) for charge, rows in zip(made.charges, made.details["batches"], strict=True)
     ]
     return Measurement(KIND, facts, {"records": np.concatenate([one.arrays["records"] for one in bought])})
 
@@ -127,9 +122,7 @@ def _batch_sizes(spec: ReleaseSpec, options: GaussianOptions) -> tuple[int, ...]
             f"publish.rows asks for {spec.publish.rows:,} rows, method.rows buys {rows:,}", "make them agree"
         )
     if options.batches > rows:
-        raise SpecError(
-            f"{rows:,} records cannot be split into {options.batches} batches", "lower method.batches"
-        )
+        raise SpecError(f"{rows:,} records cannot be split into {options.batches} batches", "lower method.batches")
     edges = [rows * place // options.batches for place in range(options.batches + 1)]
     return tuple(stop - start for start, stop in zip(edges, edges[1:], strict=False))
 

@@ -20,9 +20,9 @@ _DIAGONAL_SHIFT = 0.5 - VARIANCE
 
 
 @lru_cache(maxsize=256)
-def best_weights(shape: Shape) -> Weights:
-    """The weights of least `expected_square_error` at unit noise multiplier; unused kinds have weight 0."""
-    used = (not shape.count_is_public, True, shape.numeric > 0, shape.slots > 1)
+def best_weights(shape: Shape, pairs: bool = True) -> Weights:
+    """The weights of least `expected_square_error` at unit noise multiplier; kinds not released have weight 0."""
+    used = (not shape.count_is_public, True, shape.numeric > 0, pairs and shape.slots > 1)
 
     def weights_at(logs: np.ndarray) -> Weights:
         values = iter(np.exp(np.append(logs, 0.0)))
@@ -46,7 +46,7 @@ def expected_square_error(weights: Weights, shape: Shape) -> float:
     diagonal = _inverse_square(weights.square) + 4 * MEAN_SQUARE * linear + diagonal_shift * count
     pair = _inverse_square(weights.pair) + 2 * MEAN_SQUARE * linear + MEAN_SQUARE**2 * count
     categories = (shape.slots - shape.numeric) * (linear + MEAN_SQUARE * count)
-    pairs = shape.slots * (shape.slots - 1)
+    pairs = shape.slots * (shape.slots - 1) if weights.pair else 0
     return sensitivity(weights, shape) ** 2 * (shape.numeric * diagonal + categories + pairs * pair)
 
 

@@ -82,9 +82,7 @@ def release(
     plan = method.plan(spec, domain)
     measured = method.measure(MemoryTable(table, domain, batch_rows), spec, plan, purchase)
     made = method.generate(measured, spec, domain, rows, lambda done, total, note: None)
-    return SimpleNamespace(
-        spec=spec, domain=domain, plan=plan, measured=measured, table=made, purchase=purchase
-    )
+    return SimpleNamespace(spec=spec, domain=domain, plan=plan, measured=measured, table=made, purchase=purchase)
 
 
 @pytest.fixture

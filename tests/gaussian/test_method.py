@@ -33,7 +33,7 @@ TYPES = {
     "kind": pa.string(),
     "vip": pa.bool_(),
 }
-MODES = ["", ", label: vip"]
+MODES = ["", ", label: vip", ", centre: fixed", ", mode: copula", ", mode: copula, label: vip"]
 
 
 def people(count: int, seed: int = 0) -> pa.Table:
@@ -58,9 +58,7 @@ def people(count: int, seed: int = 0) -> pa.Table:
 def assert_conforms(table: pa.Table, rows: int) -> None:
     assert table.num_rows == rows
     assert dict(zip(table.column_names, table.schema.types, strict=True)) == TYPES
-    assert [
-        name for name in table.column_names if table[name].null_count and name not in ("pay", "at", "kind")
-    ] == []
+    assert [name for name in table.column_names if table[name].null_count and name not in ("pay", "at", "kind")] == []
     limits = {
         "age": (0, 100),
         "pay": (0.0, 1000.0),
@@ -92,12 +90,8 @@ def test_release_conforms_and_keeps_dependence(doubles: SimpleNamespace, mode: s
 
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("mode", MODES)
-def test_plan_fits_the_budget_and_buys_what_it_planned(
-    doubles: SimpleNamespace, mode: str, relation: Relation
-) -> None:
-    made = doubles.release(
-        doubles.make_spec(COLUMNS, mode, f", relation: {relation.value}"), people(300), rows=10
-    )
+def test_plan_fits_the_budget_and_buys_what_it_planned(doubles: SimpleNamespace, mode: str, relation: Relation) -> None:
+    made = doubles.release(doubles.make_spec(COLUMNS, mode, f", relation: {relation.value}"), people(300), rows=10)
     loss = composed_loss([charge.event for charge in made.plan.charges], 1e-5, relation)
     assert 0.999 < loss.epsilon <= 1.0
     assert [charge for charge, _ in made.purchase.bought] == list(made.plan.charges)
@@ -142,12 +136,10 @@ DEGENERATE = {
 @pytest.mark.parametrize("name", list(DEGENERATE))
 @pytest.mark.parametrize("mode", MODES)
 def test_degenerate_data_gives_a_valid_release(doubles: SimpleNamespace, mode: str, name: str) -> None:
-    for seed in range(3):
-        made = doubles.release(doubles.make_spec(COLUMNS, mode), DEGENERATE[name], seed=seed, rows=50)
-        assert_conforms(made.table, 50)
-        assert_conforms(
-            GaussianMethod().generate(made.measured, made.spec, made.domain, 1, lambda *_: None), 1
-        )
+    for seed in range(2):
+        made = doubles.release(doubles.make_spec(COLUMNS, mode), DEGENERATE[name], seed=seed, rows=1 + 49 * seed)
+        assert_conforms(made.table, 1 + 49 * seed)
+        assert_conforms(GaussianMethod().generate(made.measured, made.spec, made.domain, 1, lambda *_: None), 1)
 
 
 @pytest.mark.parametrize(
@@ -161,9 +153,7 @@ def test_degenerate_data_gives_a_valid_release(doubles: SimpleNamespace, mode: s
 )
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_one_column_is_enough(doubles: SimpleNamespace, columns: str, relation: str) -> None:
-    made = doubles.release(
-        doubles.make_spec(columns, "", f", relation: {relation}"), pa.table({"x": [1.0] * 30})
-    )
+    made = doubles.release(doubles.make_spec(columns, "", f", relation: {relation}"), pa.table({"x": [1.0] * 30}))
     assert made.table.column_names == ["x"]
     assert made.table.num_rows >= 1
 

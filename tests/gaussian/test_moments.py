@@ -23,10 +23,7 @@ COLUMNS = """
 
 def rows(count: int, seed: int = 0) -> pa.Table:
     rng = np.random.default_rng(seed)
-    pay = [
-        None if u < 0.2 else float(v)
-        for u, v in zip(rng.random(count), rng.exponential(200, count), strict=True)
-    ]
+    pay = [None if u < 0.2 else float(v) for u, v in zip(rng.random(count), rng.exponential(200, count), strict=True)]
     start = dt.date(2019, 12, 1)
     return pa.table(
         {
@@ -70,9 +67,7 @@ def test_sums_equal_python_integers(domain: TableDomain) -> None:
                 int(row["vip"]),
             ]
         )
-    expected = np.array(
-        [[sum(v[i] * v[j] for v in vectors) for j in range(layout.width)] for i in range(layout.width)]
-    )
+    expected = np.array([[sum(v[i] * v[j] for v in vectors) for j in range(layout.width)] for i in range(layout.width)])
     np.testing.assert_array_equal(found, expected)
 
 

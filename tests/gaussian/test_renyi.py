@@ -87,9 +87,7 @@ def exact_add_remove(order: float, n: int, d: int, sigma: float) -> mpmath.mpf:
         ratio_1 = (1 + a * n_ * t / ((n_ + 1) * (n_ + 1 - a))) / (1 + t / (n_ + 1)) ** a
         ratio_2 = (1 - a * (n_ + 1) * t / ((n_ + a) * n_)) / (1 - t / n_) ** a
         one = a / 2 * t / ((n_ + 1) * (n_ + 1 - a))
-        one += k * (
-            a * d_ * log(n_ / (n_ + 1)) - d_ * log(1 - a / (n_ + 1)) - log(min(mpmath.mpf(1), ratio_1))
-        )
+        one += k * (a * d_ * log(n_ / (n_ + 1)) - d_ * log(1 - a / (n_ + 1)) - log(min(mpmath.mpf(1), ratio_1)))
         two = a / 2 * t / (n_ * (n_ + a) - a * (n_ + 1) * t)
         two += k * (a * d_ * log((n_ + 1) / n_) - d_ * log(1 + a / n_) - log(min(mpmath.mpf(1), ratio_2)))
         return max(one, two)
@@ -139,9 +137,7 @@ def test_no_dataset_exceeds_the_pseudo_record_bound(relation: Relation) -> None:
         bound = float(pseudo_records.record_epsilons(np.array([order]), d, pseudo, relation)[0])
         for n in (0, 1, 5, 100, 5000):
             for _ in range(20):
-                common = np.where(
-                    rng.random((n, d)) < 0.5, np.sign(rng.normal(size=d)), rng.uniform(-1, 1, (n, d))
-                )
+                common = np.where(rng.random((n, d)) < 0.5, np.sign(rng.normal(size=d)), rng.uniform(-1, 1, (n, d)))
                 if rng.random() < 0.5:
                     common[:] = np.sign(rng.normal(size=d))
                 record, other = np.sign(rng.normal(size=(2, 1, d)))
