@@ -18,8 +18,8 @@ class PrivPGDConfig:
     """
 
     particles: int | None = None
-    epochs: int = 40
-    batch: int = 5
+    epochs: int = 16
+    batch: int = 6
     directions: int = 4
     direction_pool: int = 16
     quantiles: int = 2048

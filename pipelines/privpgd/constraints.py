@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
 from understudy.pipelines.privpgd.problem import GenerationError
 
 MOST_RULE_CELLS = 5_000_000
@@ -139,12 +140,8 @@ class AtLeast(HardRule):
                 f"an inequality on columns {self.columns} needs one coefficient and one value list for each."
             )
         total = np.zeros((1,) * len(self.columns))
-        for axis, (column, coefficient, value) in enumerate(
-            zip(self.columns, self.coefficients, given, strict=True)
-        ):
-            numbers = (
-                np.arange(sizes[column], dtype=np.float64) if value is None else np.asarray(value, float)
-            )
+        for axis, (column, coefficient, value) in enumerate(zip(self.columns, self.coefficients, given, strict=True)):
+            numbers = np.arange(sizes[column], dtype=np.float64) if value is None else np.asarray(value, float)
             if len(numbers) != sizes[column]:
                 raise GenerationError(f"column {column} has {sizes[column]} codes but {len(numbers)} values.")
             others = tuple(a for a in range(len(self.columns)) if a != axis)

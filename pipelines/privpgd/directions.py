@@ -15,6 +15,7 @@ from math import pi
 
 import numpy as np
 import numpy.typing as npt
+
 from understudy.pipelines.privpgd.embedding import Embedding
 from understudy.pipelines.privpgd.targets import Target
 

@@ -17,6 +17,7 @@ from math import pi, sqrt
 import numpy as np
 import numpy.typing as npt
 from numba import njit
+
 from understudy.pipelines.privpgd.problem import GridColumn
 
 Float32Array = npt.NDArray[np.float32]
@@ -43,16 +44,11 @@ class Embedding:
         parts = [self.centres[c][grid.ravel()] for c, grid in zip(columns, grids, strict=True)]
         return np.concatenate(parts, axis=1).astype(np.float64)
 
-    def place(self, codes: Int32Array, jitter: Float32Array) -> Float32Array:
-        """Particles [coordinates, rows] at their codes' centres; one-line columns fill their bin by `jitter`
-        in [0,1).
-        """
+    def place(self, codes: Int32Array) -> Float32Array:
+        """Particles [coordinates, rows] at their codes' centres."""
         points = np.empty((self.width, codes.shape[0]), dtype=np.float32)
         for column, (centres, slots) in enumerate(zip(self.centres, self.slots, strict=True)):
-            for axis, slot in enumerate(slots):
-                points[slot] = centres[codes[:, column], axis]
-            if len(slots) == 1:
-                points[slots[0]] += (jitter[:, column] - np.float32(0.5)) / np.float32(len(centres))
+            points[list(slots)] = centres[codes[:, column]].T
         return points
 
     def snap(self, points: Float32Array) -> Int32Array:

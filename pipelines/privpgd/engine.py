@@ -1,9 +1,9 @@
 """PrivPGD, Algorithm 3 in full: projection, particle descent, finalisation; then a discrete polish.
 
 Input is what was already released with noise, so everything here is post-processing (Lemma 3.2) and costs
-nothing. Against the paper: particles start as independent draws of the columns (the table of greatest
-entropy) instead of uniform noise; targets are reconciled and shrunk before projection; and snapping is
-followed by single-code moves towards the target counts, which recovers what rounding to the grid loses.
+nothing. Against the paper: particles start as a draw from the best tree of the targets instead of uniform
+noise; targets are reconciled and shrunk before projection; and snapping is followed by single-code moves
+towards the target counts, which recovers what rounding to the grid loses.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
 from understudy.pipelines.privpgd.config import PrivPGDConfig
 from understudy.pipelines.privpgd.constraints import Constraint
 from understudy.pipelines.privpgd.directions import TransportPlan, build_plan
@@ -22,7 +23,8 @@ from understudy.pipelines.privpgd.embedding import build_embedding
 from understudy.pipelines.privpgd.polish import polish
 from understudy.pipelines.privpgd.problem import GenerationError, GridColumn, NoisyMarginal, validate
 from understudy.pipelines.privpgd.repair import replace_broken_rows
-from understudy.pipelines.privpgd.targets import Target, build_targets
+from understudy.pipelines.privpgd.start import draw_from_tree
+from understudy.pipelines.privpgd.targets import build_targets
 from understudy.pipelines.privpgd.transport import CpuParticles
 
 Int32Array = npt.NDArray[np.int32]
@@ -64,12 +66,11 @@ def synthesize(
     rng = np.random.default_rng(seed)
     targets = build_targets(marginals, columns, total)
     particles = config.particles or min(max(rows, 1), MOST_PARTICLES)
-    codes = draw_independent(targets.single, particles, rng)
+    codes = draw_from_tree([t.probabilities for t in targets.single], targets.pairs, particles, rng)
     if targets.joint and config.epochs:
         embedding = build_embedding(columns)
         plan = build_plan(targets.joint, embedding, config.direction_pool, config.quantiles, rng)
-        jitter = rng.random(codes.shape, dtype=np.float32)
-        cloud = _particles_on(config.device, embedding.place(codes, jitter), plan, config.bins)
+        cloud = _particles_on(config.device, embedding.place(codes), plan, config.bins)
         descend(cloud, plan, config, rng, progress)
         codes = embedding.snap(cloud.points())
     codes = resize(codes, rows, rng)
@@ -107,16 +108,6 @@ def descend(
     return loss
 
 
-def draw_independent(single: Sequence[Target], rows: int, rng: np.random.Generator) -> Int32Array:
-    """Rows whose columns are independent and each as close to its table as whole counts allow."""
-    codes = np.empty((rows, len(single)), dtype=np.int32)
-    for column, target in enumerate(single):
-        edges = np.cumsum(target.probabilities)[:-1]
-        levels = (rng.permutation(rows) + rng.random()) / rows
-        codes[:, column] = np.searchsorted(edges, levels, side="right")
-    return codes
-
-
 def resize(codes: Int32Array, rows: int, rng: np.random.Generator) -> Int32Array:
     """`rows` of the given rows: each equally often, up to one."""
     have = codes.shape[0]
@@ -128,12 +119,11 @@ def _particles_on(device: str, points: npt.NDArray[np.float32], plan: TransportP
     # torch takes seconds to import, and a machine without a GPU needs none of it.
     if device == "cuda" or (device == "auto" and shutil.which("nvidia-smi")):
         import torch
+
         from understudy.pipelines.privpgd.transport_torch import TorchParticles
 
         if torch.cuda.is_available():
             return TorchParticles(points, plan, bins, "cuda")
         if device == "cuda":
-            raise GenerationError(
-                "device cuda was asked for, but torch finds none.", "Use device: auto or cpu."
-            )
+            raise GenerationError("device cuda was asked for, but torch finds none.", "Use device: auto or cpu.")
     return CpuParticles(points, plan, bins)

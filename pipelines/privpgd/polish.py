@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
 from understudy.pipelines.privpgd.constraints import Penalty, Rule
 from understudy.pipelines.privpgd.polish_kernel import LINK_MEAN, LINK_SIGMOID, LINK_THRESHOLD, sweep
 from understudy.pipelines.privpgd.targets import Target
@@ -75,18 +76,14 @@ def polish(
     widths = np.array(sizes, dtype=np.int64)
     moved_in_all = 0
     for _ in range(sweeps):
-        moved = sweep(
-            codes, rng.permutation(codes.shape[0]), rng.permutation(len(sizes)), widths, fibres, scores
-        )
+        moved = sweep(codes, rng.permutation(codes.shape[0]), rng.permutation(len(sizes)), widths, fibres, scores)
         moved_in_all += moved
         if moved * 1000 <= codes.size:
             break
     return int(moved_in_all)
 
 
-def build_fibres(
-    codes: Int32Array, targets: Sequence[Target], rules: Sequence[Rule], sizes: Sequence[int]
-) -> Fibres:
+def build_fibres(codes: Int32Array, targets: Sequence[Target], rules: Sequence[Rule], sizes: Sequence[int]) -> Fibres:
     tables = [(t.columns, _gaps(codes, t), t.weight, True) for t in targets]
     tables += [(r.columns, np.where(r.allowed, 0.0, PROHIBITIVE), 1.0, False) for r in rules]
     widest = max(len(columns) for columns, *_ in tables)
@@ -114,9 +111,7 @@ def build_fibres(
             group[first:layout] = first, layout
     by_column = np.argsort(last, kind="stable").astype(np.int32)
     column_start = np.searchsorted(last[by_column], np.arange(len(sizes) + 1)).astype(np.int32)
-    return Fibres(
-        np.concatenate(parts), weight, start, order, columns_of, strides, by_column, column_start, group
-    )
+    return Fibres(np.concatenate(parts), weight, start, order, columns_of, strides, by_column, column_start, group)
 
 
 def build_scores(codes: Int32Array, penalties: Sequence[Penalty], sizes: Sequence[int]) -> Scores:

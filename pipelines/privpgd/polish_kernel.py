@@ -56,9 +56,7 @@ def sweep(codes, row_order, column_order, sizes, fibres, scores):  # type: ignor
                 others = totals[s] - link_value(links[s], row_scores[row, s])
                 for code in range(size):
                     total = others + link_value(links[s], score + score_tables[s, first + code])
-                    cost[code] += half_square * _penalty(
-                        total, rows, value[s], attract[s], repel[s], softness[s]
-                    )
+                    cost[code] += half_square * _penalty(total, rows, value[s], attract[s], repel[s], softness[s])
             best = now
             best_cost = cost[now] - threshold
             for code in range(size):
@@ -82,9 +80,7 @@ def sweep(codes, row_order, column_order, sizes, fibres, scores):  # type: ignor
             for s in range(totals.shape[0]):
                 before = row_scores[row, s]
                 after = (
-                    before
-                    + score_tables[s, score_start[column] + best]
-                    - score_tables[s, score_start[column] + now]
+                    before + score_tables[s, score_start[column] + best] - score_tables[s, score_start[column] + now]
                 )
                 row_scores[row, s] = after
                 totals[s] += link_value(links[s], after) - link_value(links[s], before)

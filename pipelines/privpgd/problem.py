@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
 from understudy.pipelines.errors import UnderstudyError
 
 MAX_ORDER = 4
@@ -68,9 +69,7 @@ def _validate_marginal(marginal: NoisyMarginal, columns: Sequence[GridColumn]) -
         raise GenerationError(f"{name} names a column outside 0..{len(columns) - 1}.")
     expected = tuple(columns[c].size for c in marginal.columns)
     if np.shape(marginal.counts) != expected:
-        raise GenerationError(
-            f"{name} has shape {np.shape(marginal.counts)} but its columns have sizes {expected}."
-        )
+        raise GenerationError(f"{name} has shape {np.shape(marginal.counts)} but its columns have sizes {expected}.")
     if np.size(marginal.counts) > MAX_CELLS:
         raise GenerationError(f"{name} has over {MAX_CELLS:,} cells; use coarser bins or fewer columns.")
     if not np.isfinite(marginal.sigma) or marginal.sigma < 0:

@@ -16,6 +16,7 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
+
 from understudy.pipelines.privpgd.problem import NoisyMarginal
 
 FloatArray = npt.NDArray[np.float64]
@@ -41,9 +42,7 @@ def estimate_total(marginals: Sequence[NoisyMarginal]) -> float:
     return float(np.dot(precisions, totals) / precisions.sum())
 
 
-def estimate_closure(
-    marginals: Sequence[NoisyMarginal], sizes: Sequence[int]
-) -> dict[tuple[int, ...], Estimate]:
+def estimate_closure(marginals: Sequence[NoisyMarginal], sizes: Sequence[int]) -> dict[tuple[int, ...], Estimate]:
     """An estimate for every nonempty subset of columns that some marginal covers, smallest subsets first."""
     sums: dict[tuple[int, ...], FloatArray] = {}
     precision: dict[tuple[int, ...], float] = {}

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+
 from understudy.pipelines.privpgd.constraints import Rule
 from understudy.pipelines.privpgd.problem import GenerationError
 
@@ -60,9 +61,7 @@ def find_sound_codes(
             if steps > MOST_SEARCH_STEPS:
                 return None
             trial = {**chosen, column: int(code)}
-            complete = [
-                rule for rule in rules if column in rule.columns and trial.keys() >= set(rule.columns)
-            ]
+            complete = [rule for rule in rules if column in rule.columns and trial.keys() >= set(rule.columns)]
             if all(rule.allowed[tuple(trial[c] for c in rule.columns)] for rule in complete):
                 found = extend(trial)
                 if found is not None:

@@ -20,6 +20,7 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
+
 from understudy.pipelines.privpgd.projection import maximum_entropy, project_to_marginals, project_to_simplex
 from understudy.pipelines.privpgd.reconcile import Estimate
 

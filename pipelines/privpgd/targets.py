@@ -4,11 +4,12 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
 from understudy.pipelines.privpgd.problem import GridColumn, NoisyMarginal
 from understudy.pipelines.privpgd.reconcile import estimate_closure, estimate_total
 from understudy.pipelines.privpgd.shrinkage import shrink_all
@@ -34,28 +35,25 @@ class Target:
 
 @dataclass(frozen=True)
 class Targets:
-    """`joint` are the marginals to fit, `single` one table per column; they agree on single columns."""
+    """`joint` are the marginals to fit, `single` one table per column, `pairs` all 2-way tables known."""
 
     joint: tuple[Target, ...]
     single: tuple[Target, ...]
+    pairs: Mapping[tuple[int, int], npt.NDArray[np.float64]]
 
 
-def build_targets(
-    marginals: Sequence[NoisyMarginal], columns: Sequence[GridColumn], total: float | None
-) -> Targets:
+def build_targets(marginals: Sequence[NoisyMarginal], columns: Sequence[GridColumn], total: float | None) -> Targets:
     """Reconcile, shrink and project the noisy marginals; a column that no marginal covers becomes uniform."""
     sizes = [column.size for column in columns]
     uniform = tuple(Target((c,), np.full(size, 1.0 / size), 1.0, 0.0) for c, size in enumerate(sizes))
     if not marginals:
-        return Targets((), uniform)
+        return Targets((), uniform, {})
     estimates = estimate_closure(marginals, sizes)
     tables = shrink_all(estimates, estimate_total(marginals) if total is None else float(total))
     measured = sorted({m.columns for m in marginals if len(m.columns) > 1})
     best = min((estimates[s].variance for s in measured), default=1.0)
     joint = tuple(
-        Target(
-            s, tables[s].probabilities, max(best / estimates[s].variance, LEAST_WEIGHT), tables[s].variance
-        )
+        Target(s, tables[s].probabilities, max(best / estimates[s].variance, LEAST_WEIGHT), tables[s].variance)
         for s in measured
         if not any(set(s) < set(other) for other in measured)
     )
@@ -63,4 +61,5 @@ def build_targets(
         Target((c,), tables[(c,)].probabilities, 1.0, tables[(c,)].variance) if (c,) in tables else uniform[c]
         for c in range(len(columns))
     )
-    return Targets(joint, single)
+    pairs = {(s[0], s[1]): table.probabilities for s, table in tables.items() if len(s) == 2}
+    return Targets(joint, single, pairs)

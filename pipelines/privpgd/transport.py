@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 from numba import njit
+
 from understudy.pipelines.privpgd.directions import TransportPlan
 
 Float32Array = npt.NDArray[np.float32]

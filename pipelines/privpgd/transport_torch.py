@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import torch
+
 from understudy.pipelines.privpgd.directions import TransportPlan
 
 Float32Array = npt.NDArray[np.float32]
@@ -43,9 +44,7 @@ class TorchParticles:
         self._points.clamp_(0.0, 1.0)
         return loss
 
-    def _displacement(
-        self, s: int, axes: list[int], slices: npt.NDArray[np.intp]
-    ) -> tuple[torch.Tensor, float]:
+    def _displacement(self, s: int, axes: list[int], slices: npt.NDArray[np.intp]) -> tuple[torch.Tensor, float]:
         plan, rows = self._plan, self._points.shape[1]
         here = self._points[axes]
         move, loss = torch.zeros_like(here), 0.0

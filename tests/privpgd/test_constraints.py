@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from understudy.pipelines.privpgd.config import PrivPGDConfig
 from understudy.pipelines.privpgd.constraints import (
     AtLeast,

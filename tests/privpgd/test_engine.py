@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+
 from understudy.pipelines.privpgd.config import PrivPGDConfig
 from understudy.pipelines.privpgd.engine import resize, synthesize
 from understudy.pipelines.privpgd.problem import GenerationError, GridColumn, NoisyMarginal
@@ -28,9 +29,7 @@ def correlated_table(rows: int, sizes: list[int], seed: int = 3) -> np.ndarray:
     return np.stack([(u * k).astype(int) for u, k in zip(noisy, sizes, strict=True)], axis=1)
 
 
-def measure(
-    codes: np.ndarray, sizes: list[int], order: int, sigma: float, seed: int = 5
-) -> list[NoisyMarginal]:
+def measure(codes: np.ndarray, sizes: list[int], order: int, sigma: float, seed: int = 5) -> list[NoisyMarginal]:
     rng = np.random.default_rng(seed)
     marginals = []
     for columns in combinations(range(len(sizes)), order):
@@ -101,7 +100,7 @@ def test_same_seed_same_table_and_input_is_untouched() -> None:
 
 
 def test_progress_reports_falling_loss() -> None:
-    sizes = [12, 12]
+    sizes = [12, 12, 9, 7]
     marginals = measure(correlated_table(5000, sizes), sizes, 2, 0.0)
     seen: list[tuple[int, int, float]] = []
     config = PrivPGDConfig(epochs=8, device="cpu")
@@ -114,7 +113,7 @@ def test_progress_reports_falling_loss() -> None:
         progress=lambda done, total, loss: seen.append((done, total, loss)),
     )
     assert [s[:2] for s in seen] == [(i + 1, 8) for i in range(len(seen))]
-    assert seen[-1][2] < 0.2 * seen[0][2]
+    assert seen[-1][2] < 0.5 * seen[0][2]
 
 
 @pytest.mark.parametrize(
@@ -127,9 +126,7 @@ def test_progress_reports_falling_loss() -> None:
             id="constant column",
         ),
         pytest.param([NoisyMarginal((0, 1), np.zeros((3, 3)), 1.0)], [GridColumn(3, True)] * 2, id="n = 0"),
-        pytest.param(
-            [NoisyMarginal((0, 1), np.full((3, 3), -40), 9.0)], [GridColumn(3, False)] * 2, id="negative"
-        ),
+        pytest.param([NoisyMarginal((0, 1), np.full((3, 3), -40), 9.0)], [GridColumn(3, False)] * 2, id="negative"),
         pytest.param([NoisyMarginal((0, 1), np.eye(3), 0.0)], [GridColumn(3, True)] * 2, id="exact"),
         pytest.param(
             [NoisyMarginal((0, 1), np.arange(9).reshape(3, 3) * 1e9, 1e9)],
@@ -159,9 +156,7 @@ def test_degenerate_input_gives_a_table_of_the_domain(
 def test_ten_thousand_values() -> None:
     rng = np.random.default_rng(1)
     weights = rng.dirichlet(np.full(10_000, 0.05))
-    pair = rng.multinomial(20_000, np.stack([0.8 * weights, 0.2 * weights], axis=1).ravel()).reshape(
-        10_000, 2
-    )
+    pair = rng.multinomial(20_000, np.stack([0.8 * weights, 0.2 * weights], axis=1).ravel()).reshape(10_000, 2)
     columns = [GridColumn(10_000, True), GridColumn(2, False)]
     fake = synthesize([NoisyMarginal((0, 1), pair, 0.5)], columns, 5000, QUICK, seed=1)
     assert_in_domain(fake, 5000, columns)
@@ -190,9 +185,7 @@ def test_category_never_seen_stays_rare() -> None:
         ([NoisyMarginal((), np.array(1.0), 1.0)], [GridColumn(2, True)], "columns"),
     ],
 )
-def test_bad_input_is_refused_by_name(
-    marginals: list[NoisyMarginal], columns: list[GridColumn], said: str
-) -> None:
+def test_bad_input_is_refused_by_name(marginals: list[NoisyMarginal], columns: list[GridColumn], said: str) -> None:
     with pytest.raises(GenerationError, match=said):
         synthesize(marginals, columns, 5)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from understudy.pipelines.privpgd.constraints import Penalty, Preserve, Statistic
 from understudy.pipelines.privpgd.polish import build_fibres, build_scores, polish
 from understudy.pipelines.privpgd.polish_kernel import sweep

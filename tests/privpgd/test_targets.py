@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+
 from understudy.pipelines.privpgd.problem import GridColumn, NoisyMarginal
 from understudy.pipelines.privpgd.projection import (
     fit_proportionally,

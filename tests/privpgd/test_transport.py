@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from understudy.pipelines.privpgd.directions import build_plan
 from understudy.pipelines.privpgd.embedding import build_embedding
 from understudy.pipelines.privpgd.problem import GridColumn
@@ -52,9 +53,7 @@ def test_displacement_equals_brute_force_over_directions() -> None:
     for theta in plan.directions[0].astype(np.float64):
         y, places = theta @ points[axes], cells @ theta
         order = np.argsort(places)
-        reached = np.searchsorted(
-            np.cumsum(target.probabilities.ravel()[order]), (np.arange(rows) + 0.5) / rows
-        )
+        reached = np.searchsorted(np.cumsum(target.probabilities.ravel()[order]), (np.arange(rows) + 0.5) / rows)
         goal = np.empty(rows)
         goal[np.argsort(y)] = places[order][np.minimum(reached, 62)]
         for j, axis in enumerate(axes):
@@ -86,9 +85,7 @@ def test_floor_grows_with_the_noise_left() -> None:
     rng = np.random.default_rng(3)
     embedding = build_embedding(COLUMNS)
     flat = np.full((9, 6), 1 / 54)
-    floors = [
-        build_plan([Target((0, 1), flat, 1.0, v)], embedding, 4, 32, rng).floor for v in (0.0, 1e-8, 4e-8)
-    ]
+    floors = [build_plan([Target((0, 1), flat, 1.0, v)], embedding, 4, 32, rng).floor for v in (0.0, 1e-8, 4e-8)]
     assert floors[0] == 0.0
     assert floors[2] == pytest.approx(4 * floors[1], rel=0.5)
 
@@ -104,7 +101,7 @@ def test_codes_survive_embedding_and_snapping() -> None:
     ]
     codes = np.stack([rng.integers(0, c.size, 600) for c in columns], axis=1).astype(np.int32)
     embedding = build_embedding(columns)
-    points = embedding.place(codes, rng.random(codes.shape, dtype=np.float32))
+    points = embedding.place(codes)
     assert 0.0 <= points.min() <= points.max() <= 1.0
     assert np.array_equal(embedding.snap(points), codes)
 
