@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+
 from understudy.flows.environment import choose_workspace
 from understudy.pipelines.errors import UnderstudyError
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+
 from understudy.flows.environment import choose_workspace
 
 SPEC = """\

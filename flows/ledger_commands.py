@@ -7,6 +7,7 @@ import sys
 from decimal import Decimal, InvalidOperation
 
 import click
+
 from understudy.flows.tables import print_table
 from understudy.pipelines.errors import LedgerError, SpecError
 from understudy.pipelines.privacy.ledger import Balance, Ledger

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+
 from understudy.flows.tables import print_table
 from understudy.pipelines.budgeting import approve
 from understudy.pipelines.domain import TableDomain

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from prefect import flow
+
 from understudy.pipelines.publishing.targets import Published
 from understudy.pipelines.spec import ReleaseSpec
 from understudy.tasks.generate import device_tags, generate

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import click
+
 from understudy.flows.environment import prepare
 from understudy.pipelines.privacy.ledger import Ledger
 from understudy.pipelines.publishing.targets import Published

@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 
 import pyarrow as pa
+
 from understudy.pipelines.domain import EPOCH, DomainColumn, TableDomain
 
 OTHER = "other"

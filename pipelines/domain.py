@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+
 from understudy.pipelines.columns import (
     BooleanColumn,
     CategoryColumn,

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.privacy.events import Event

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import yaml
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.columns import Column, Public
 from understudy.pipelines.errors import SpecError

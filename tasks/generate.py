@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pyarrow as pa
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.methods import method_named
@@ -34,8 +37,6 @@ def generate(measured: Measurement, spec: ReleaseSpec) -> pa.Table:
 
 def device_tags(spec: ReleaseSpec) -> set[str]:
     """The `gpu` tag, by which Prefect limits concurrency, when generation will run on a GPU."""
-    if spec.generate.device == "cpu":
-        return set()
-    import torch
-
-    return {GPU_TAG} if spec.generate.device == "cuda" or torch.cuda.is_available() else set()
+    if spec.generate.device == "auto" and shutil.which("nvidia-smi") is None:
+        return set()  # importing torch to learn the same takes seconds
+    return set() if spec.generate.device == "cpu" else {GPU_TAG}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+
 from understudy.pipelines.privacy.fault_points import fault_point
 from understudy.pipelines.sources import Source, check_columns, open_source
 from understudy.pipelines.spec import ReleaseSpec

@@ -6,6 +6,7 @@ from hashlib import sha256
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.marginals.counting import LocalTable
 from understudy.pipelines.method import PrivateTable

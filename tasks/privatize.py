@@ -9,6 +9,7 @@ from __future__ import annotations
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
+
 from understudy.pipelines.budgeting import Approval, approve, stored_measurement
 from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.method import MethodPlan, PrivateTable

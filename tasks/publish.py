@@ -10,8 +10,10 @@ import pyarrow as pa
 from prefect import task
 from prefect.artifacts import create_link_artifact
 from prefect.cache_policies import NO_CACHE
+
 from understudy.pipelines.budgeting import Approval, loss_without, settled_charges
 from understudy.pipelines.domain import TableDomain
+from understudy.pipelines.marginals.released import KIND, noisy_total, released_marginals
 from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.method import Agreement, MethodPlan
 from understudy.pipelines.privacy.accounting import composed_loss
@@ -112,10 +114,8 @@ def prepare(
 
 def _measured_columns(measured: Measurement, domain: TableDomain) -> dict[str, MeasuredColumn]:
     """The noisy one-way shares, where the method bought one-way marginals."""
-    if measured.kind != "marginals":
+    if measured.kind != KIND:
         return {}
-    from understudy.pipelines.privpgd.method import noisy_total, released_marginals
-
     total = noisy_total(measured)
     return {
         domain.names[clique[0]]: MeasuredColumn(np.asarray(noisy, dtype=float) / total, std / total)

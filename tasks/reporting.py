@@ -16,6 +16,7 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
+
 from understudy.pipelines.method import MethodPlan, Progress
 from understudy.pipelines.privacy.events import describe
 from understudy.pipelines.privacy.ledger import Balance

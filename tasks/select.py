@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.method import MethodPlan
 from understudy.pipelines.methods import method_named

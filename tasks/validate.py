@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+
 from understudy.pipelines.contract import ColumnContract, TableContract, contract_of
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import ValidationFailed

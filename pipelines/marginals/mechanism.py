@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from understudy.pipelines.marginals.workload import Workload
 from understudy.pipelines.privacy.accounting import calibrate
 from understudy.pipelines.privacy.events import Event, Gaussian, ZeroConcentrated

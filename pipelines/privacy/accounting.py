@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
+
 from understudy.pipelines.privacy.events import (
     Composed,
     Event,

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
 from understudy.pipelines.decoding import decode
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.encoding import encode
+from understudy.pipelines.marginals.adaptive import measure_adaptively
 from understudy.pipelines.marginals.counting import count_marginals
 from understudy.pipelines.marginals.mechanism import MarginalNoise, calibrate_marginals, release_counts
+from understudy.pipelines.marginals.released import marginals_measurement, noisy_total, released_marginals, title
 from understudy.pipelines.marginals.workload import Workload, choose_workload
 from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.method import (
@@ -31,6 +33,7 @@ from understudy.pipelines.method import (
 from understudy.pipelines.privacy.noise import RandomSource
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.privpgd.options import privpgd_options
+from understudy.pipelines.privpgd.rounds import describe_rounds, plan_adaptive, quick_copy
 from understudy.pipelines.spec import ReleaseSpec
 
 STAGE = "marginals"
@@ -43,9 +46,11 @@ class PrivPGDMethod:
     name = "privpgd"
 
     def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan:
+        if privpgd_options(spec).marginals == "adaptive":
+            return describe_rounds(plan_adaptive(spec, domain), domain)
         workload, noise = _decide(spec, domain)
         lines = tuple(
-            NoiseLine(_title(clique, domain), _cells(clique, domain), std)
+            NoiseLine(title(clique, domain), _cells(clique, domain), std)
             for clique, std in zip(workload.cliques, noise.stds, strict=True)
         )
         wide = sum(len(clique) > 1 for clique in workload.cliques)
@@ -62,15 +67,19 @@ class PrivPGDMethod:
         )
 
     def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
-        workload, noise = _decide(spec, table.domain)
+        privacy, domain = spec.privacy, table.domain
+        if privpgd_options(spec).marginals == "adaptive":
+            bought = measure_adaptively(plan_adaptive(spec, domain), table.counts, quick_copy(domain), purchase)
+            return marginals_measurement(bought, "rounded", domain, None)
+        workload, noise = _decide(spec, domain)
         exact = table.counts(workload.cliques)
-        privacy = spec.privacy
 
         def draw(randomness: RandomSource) -> Measurement:
             noisy, event = release_counts(exact, noise, privacy.relation, privacy.protected_unit, randomness)
             if event != plan.charges[0].event:
                 raise AssertionError("the drawn noise is not the planned noise; nothing is released")
-            return _measurement(noisy, workload, noise, table.domain, _public_total(exact, spec))
+            released = list(zip(workload.cliques, noisy, noise.stds, strict=True))
+            return marginals_measurement(released, noise.sampler, domain, _public_total(exact, spec))
 
         return purchase(plan.charges[0], draw)
 
@@ -111,7 +120,7 @@ class PrivPGDMethod:
         counted = count_marginals([encoded], domain.sizes, [clique for clique, _, _ in released])
         return [
             Agreement(
-                _title(clique, domain),
+                title(clique, domain),
                 float(np.abs(fitted / max(1, encoded.rows) - noisy / total).sum() / 2),
                 # E|N(0, s^2)| = s sqrt(2/pi) per cell; half of their sum, over n, is what pure noise would show.
                 NOISE_SLACK * noisy.size * std * math.sqrt(2 / math.pi) / (2 * total) + MODEL_SLACK,
@@ -120,27 +129,10 @@ class PrivPGDMethod:
         ]
 
 
-def released_marginals(measured: Measurement) -> list[tuple[tuple[int, ...], np.ndarray, float]]:
-    """(column indices, noisy counts, std per cell) of every marginal that was bought."""
-    return [
-        (tuple(clique), measured.arrays[f"marginal_{i}"], std)
-        for i, (clique, std) in enumerate(zip(measured.facts["cliques"], measured.facts["stds"], strict=True))
-    ]
-
-
-def noisy_total(measured: Measurement) -> int:
-    """The number of rows to publish: the public total, or the inverse-variance mean of the noisy marginals' sums."""
-    total = measured.facts["public_total"]
-    if total is not None:
-        return max(1, int(total))
-    estimates = [(float(noisy.sum()), noisy.size * std**2) for _, noisy, std in released_marginals(measured)]
-    weight = math.fsum(1 / variance for _, variance in estimates)
-    return max(1, round(math.fsum(value / variance for value, variance in estimates) / weight))
-
-
 def _decide(spec: ReleaseSpec, domain: TableDomain) -> tuple[Workload, MarginalNoise]:
-    options = privpgd_options(spec.method)
-    workload = choose_workload(options.marginals, domain, options.one_way_share)
+    options = privpgd_options(spec)
+    assert options.marginals != "adaptive"
+    workload = choose_workload(options.marginals, domain, options.one_way_share, options.split)
     privacy = spec.privacy
     noise = calibrate_marginals(workload, privacy.budget, privacy.relation, privacy.protected_unit, privacy.noise)
     return workload, noise
@@ -151,28 +143,6 @@ def _public_total(exact: list[np.ndarray], spec: ReleaseSpec) -> int | None:
     if spec.privacy.relation is Relation.REPLACE_ONE and spec.privacy.unit.entity is None:
         return int(exact[0].sum())
     return None
-
-
-def _measurement(
-    noisy: list[np.ndarray],
-    workload: Workload,
-    noise: MarginalNoise,
-    domain: TableDomain,
-    public_total: int | None,
-) -> Measurement:
-    facts: dict[str, Any] = {
-        "cliques": [list(clique) for clique in workload.cliques],
-        "columns": list(domain.names),
-        "sizes": list(domain.sizes),
-        "stds": list(noise.stds),
-        "sampler": noise.sampler,
-        "public_total": public_total,
-    }
-    return Measurement("marginals", facts, {f"marginal_{i}": counts for i, counts in enumerate(noisy)})
-
-
-def _title(clique: tuple[int, ...], domain: TableDomain) -> str:
-    return " x ".join(domain.names[index] for index in clique)
 
 
 def _cells(clique: tuple[int, ...], domain: TableDomain) -> int:

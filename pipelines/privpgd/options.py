@@ -5,26 +5,40 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field, ValidationError
+
 from understudy.pipelines.columns import Public
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.spec import MethodSpec
+from understudy.pipelines.marginals.workload import Named, Split
+from understudy.pipelines.spec import ReleaseSpec
 
 
 class PrivPGDOptions(Public):
-    marginals: Literal["all-1way", "all-2way", "all-3way"] | tuple[tuple[str, ...], ...] = "all-2way"
+    marginals: Named | Literal["adaptive"] | tuple[tuple[str, ...], ...] = Field(
+        "all-2way", description="which marginals are measured; adaptive chooses them round by round, for a price"
+    )
     one_way_share: float = Field(
-        0.1,
-        ge=0,
-        le=0.9,
-        description="part of the budget set aside for one-way marginals, which anchor the others",
+        0.1, ge=0, le=0.9, description="part of the budget set aside for one-way marginals, which anchor the others"
+    )
+    split: Split = Field("equal", description="how the wider marginals share the rest: equally, or more for more cells")
+    candidates: Named | tuple[tuple[str, ...], ...] = Field(
+        "all-2way", description="adaptive only: the marginals it may choose from"
+    )
+    rounds: int | None = Field(
+        None, ge=1, le=1000, description="adaptive only: marginals it chooses; default: twice the number of columns"
     )
 
 
-def privpgd_options(method: MethodSpec) -> PrivPGDOptions:
+def privpgd_options(spec: ReleaseSpec) -> PrivPGDOptions:
     try:
-        return PrivPGDOptions.model_validate(method.options)
+        options = PrivPGDOptions.model_validate(spec.method.options)
     except ValidationError as error:
         problems = "\n".join(
             f"method.{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors()
         )
         raise SpecError(problems, f"privpgd knows: {', '.join(PrivPGDOptions.model_fields)}") from None
+    if options.marginals == "adaptive":
+        if options.one_way_share == 0:
+            raise SpecError("method.one_way_share is 0, but adaptive selection starts from them", "try 0.2")
+        if spec.privacy.noise != "rounded":
+            raise SpecError("adaptive selection draws rounded Gaussian noise only", "set privacy.noise to rounded")
+    return options

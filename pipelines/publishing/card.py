@@ -12,6 +12,7 @@ from importlib.resources import files
 
 import numpy as np
 import pyarrow as pa
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.encoding import encode
 from understudy.pipelines.marginals.counting import count_marginals

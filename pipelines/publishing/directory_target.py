@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 from pydantic import ValidationError
+
 from understudy.pipelines.canonical import sha256_file
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.fault_points import fault_point

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 from pydantic import ValidationError
+
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.fault_points import fault_point
 from understudy.pipelines.publishing.manifest import Manifest

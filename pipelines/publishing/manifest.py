@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from pydantic import Field
+
 from understudy.pipelines.columns import Public
 from understudy.pipelines.method import MethodPlan
 from understudy.pipelines.privacy.accounting import Loss

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
+
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.publishing.manifest import Manifest

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from understudy.pipelines.privacy.ledger import Charge, Ledger
 
 from tests.examples import SPEC, build_clinic
+from understudy.pipelines.privacy.ledger import Charge, Ledger
 
 QUICK = SPEC + "generate: {epochs: 2, particles: 400, device: cpu}\n"
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
-from understudy.pipelines.method import Agreement
-from understudy.pipelines.privacy.ledger import State
 
 from tests.flows.conftest import Clinic
+from understudy.pipelines.method import Agreement
+from understudy.pipelines.privacy.ledger import State
 
 Run = Callable[..., Result]
 pytestmark = pytest.mark.usefixtures("prefect_server")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from understudy.pipelines.encoding import EncodedBatch
 from understudy.pipelines.marginals.counting import count_marginals
 from understudy.pipelines.marginals.mechanism import MarginalNoise, calibrate_marginals, release_counts

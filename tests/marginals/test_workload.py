@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+
+from tests.examples import SPEC
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.marginals.workload import choose_workload
 from understudy.pipelines.spec import parse_spec
-
-from tests.examples import SPEC
 
 DOMAIN = TableDomain.of(parse_spec(SPEC))
 

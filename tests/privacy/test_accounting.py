@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
+
 from understudy.pipelines.privacy.accounting import (
     calibrate,
     calibrate_gaussian,

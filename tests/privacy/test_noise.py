@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 from scipy.stats import chi2, norm
+
 from understudy.pipelines.privacy import noise
 from understudy.pipelines.privacy.noise import (
     discrete_gaussian,

@@ -9,6 +9,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from tests.examples import SPEC
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import Gaussian
@@ -24,8 +26,6 @@ from understudy.pipelines.publishing.manifest import (
 )
 from understudy.pipelines.publishing.targets import PreparedRelease, open_target, release_id
 from understudy.pipelines.spec import parse_spec
-
-from tests.examples import SPEC
 
 
 def prepared(

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from tests.examples import SPEC
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.spec import ReleaseSpec, load_spec, parse_spec
-
-from tests.examples import SPEC
 
 
 def refused(text: str) -> str:

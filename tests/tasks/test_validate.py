@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+
+from tests.examples import SPEC
 from understudy.pipelines.contract import contract_of
 from understudy.pipelines.decoding import decode
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.method import Agreement
 from understudy.pipelines.spec import parse_spec
 from understudy.tasks.validate import check_table
-
-from tests.examples import SPEC
 
 DOMAIN = TableDomain.of(parse_spec(SPEC))
 CLOSE = [Agreement("age", 0.01, 0.05)]

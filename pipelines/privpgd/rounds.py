@@ -1,0 +1,80 @@
+"""Adaptive selection for privpgd: the plan of its rounds, and the quick copies that rounds compare the table with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from understudy.pipelines.domain import TableDomain
+from understudy.pipelines.encoding import EncodedBatch
+from understudy.pipelines.marginals.adaptive import AdaptivePlan, Model, plan_rounds
+from understudy.pipelines.marginals.counting import count_marginals
+from understudy.pipelines.marginals.released import Released, estimated_total, title
+from understudy.pipelines.marginals.workload import Clique, choose_cliques
+from understudy.pipelines.method import MethodPlan, NoiseLine
+from understudy.pipelines.privpgd.options import privpgd_options
+from understudy.pipelines.spec import ReleaseSpec
+
+QUICK_ROWS = 20_000
+QUICK_EPOCHS = 12
+QUICK_SWEEPS = 4
+
+
+def plan_adaptive(spec: ReleaseSpec, domain: TableDomain) -> AdaptivePlan:
+    options = privpgd_options(spec)
+    candidates = [clique for clique in choose_cliques(options.candidates, domain) if len(clique) > 1]
+    rounds = min(options.rounds or 2 * len(domain.columns), max(1, len(candidates)))
+    privacy = spec.privacy
+    return plan_rounds(
+        len(domain.columns),
+        candidates or [(0,)],
+        rounds,
+        options.one_way_share,
+        privacy.budget,
+        privacy.relation,
+        privacy.protected_unit,
+    )
+
+
+def describe_rounds(plan: AdaptivePlan, domain: TableDomain) -> MethodPlan:
+    one_ways = tuple(
+        NoiseLine(name, size, std)
+        for name, size, std in zip(domain.names, domain.sizes, plan.one_way.stds, strict=True)
+    )
+    largest = max(plan.candidates, key=lambda clique: math.prod(domain.sizes[index] for index in clique))
+    cells = math.prod(domain.sizes[index] for index in largest)
+    chosen = NoiseLine(
+        f"each of {plan.rounds} chosen marginals (at most {title(largest, domain)})", cells, plan.round_std
+    )
+    return MethodPlan(
+        method="privpgd",
+        charges=plan.charges,
+        noise=(*one_ways, chosen),
+        steps=(
+            f"count {len(one_ways)} one-way marginals and {len(plan.candidates)} candidates exactly",
+            "release the one-way marginals with rounded Gaussian noise",
+            f"{plan.rounds} times: choose the candidate the copy gets most wrong, privately, and release it with noise",
+            "move particles until their marginals fit the noisy ones",
+        ),
+        details={"candidates": len(plan.candidates), "rounds": plan.rounds},
+    )
+
+
+def quick_copy(domain: TableDomain) -> Model:
+    """A model for `measure_adaptively`: a small copy fitted to what is released so far, scaled to the noisy total."""
+    from understudy.pipelines.privpgd.config import PrivPGDConfig
+    from understudy.pipelines.privpgd.engine import synthesize
+    from understudy.pipelines.privpgd.problem import GridColumn, NoisyMarginal
+
+    columns = [GridColumn(c.size, c.ordered, c.off_axis_codes) for c in domain.columns]
+    config = PrivPGDConfig(particles=QUICK_ROWS, epochs=QUICK_EPOCHS, polish_sweeps=QUICK_SWEEPS, device="cpu")
+
+    def fit(released: Sequence[Released]) -> Callable[[Clique], np.ndarray]:
+        codes = synthesize([NoisyMarginal(*marginal) for marginal in released], columns, QUICK_ROWS, config)
+        batch = EncodedBatch(tuple(np.ascontiguousarray(codes[:, i]) for i in range(codes.shape[1])), len(codes))
+        scale = max(0.0, estimated_total(released)) / QUICK_ROWS
+        return lambda clique: scale * count_marginals([batch], domain.sizes, [clique])[0]
+
+    return fit
