@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 
 @functools.cache
@@ -39,3 +40,14 @@ def new_database() -> str:
         connection.execute(f"CREATE SCHEMA {name}")
     url = str(server().get_uri()).replace("postgresql://", "postgresql+psycopg://", 1)
     return f"{url}&options=-csearch_path%3D{name}"
+
+
+@pytest.fixture
+def postgres_url() -> str:
+    return new_database()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place for a new ledger, on each of the two databases in turn."""
+    return new_database() if request.param == "postgresql" else f"sqlite:///{tmp_path}/ledger/ledger.db"

@@ -45,9 +45,7 @@ class FaultInjected(RuntimeError):
 
 def fault_point(name: str) -> None:
     if name not in FAULT_POINTS:
-        raise ValueError(
-            f"{name!r} is not a fault point; add it to FAULT_POINTS so that the harness covers it"
-        )
+        raise ValueError(f"{name!r} is not a fault point; add it to FAULT_POINTS so that the harness covers it")
     target, _, mode = os.environ.get(VARIABLE, "").partition(":")
     if target != name:
         return

@@ -76,9 +76,7 @@ class Ledger:
 
     # Accounts
 
-    def open_account(
-        self, name: str, relation: Relation, unit: Unit, cap: Budget, reason: str = ""
-    ) -> Account:
+    def open_account(self, name: str, relation: Relation, unit: Unit, cap: Budget, reason: str = "") -> Account:
         wanted = Account(name, relation, unit, cap)
 
         def work(connection: Connection) -> Account:
@@ -107,9 +105,7 @@ class Ledger:
             if found.cap == cap:
                 return found
             connection.execute(
-                update(accounts)
-                .where(accounts.c.name == name)
-                .values(epsilon=str(cap.epsilon), delta=str(cap.delta))
+                update(accounts).where(accounts.c.name == name).values(epsilon=str(cap.epsilon), delta=str(cap.delta))
             )
             body = {**rows.cap_facts(cap), "was": rows.cap_facts(found.cap), "reason": reason}
             ledger_history.append(connection, name, ledger_history.CAP_CHANGED, "", body)
@@ -122,17 +118,11 @@ class Ledger:
 
     def accounts(self) -> list[Account]:
         query = select(accounts).order_by(accounts.c.name)
-        return self._database.read(
-            lambda connection: [rows.to_account(row) for row in connection.execute(query)]
-        )
+        return self._database.read(lambda connection: [rows.to_account(row) for row in connection.execute(query)])
 
     def balance(self, name: str) -> Balance:
         def work(connection: Connection) -> tuple[Account, EventCounts, dict[str, int], str]:
-            by_state = (
-                select(charges.c.state, func.count())
-                .where(charges.c.account == name)
-                .group_by(charges.c.state)
-            )
+            by_state = select(charges.c.state, func.count()).where(charges.c.account == name).group_by(charges.c.state)
             head = select(accounts.c.history_head).where(accounts.c.name == name)
             account = rows.get_account(connection, name)
             states = {state: int(count) for state, count in connection.execute(by_state)}
@@ -211,9 +201,7 @@ class Ledger:
 
     def _charges_where(self, *conditions: Any) -> list[Charge]:
         query = select(charges).where(*conditions).order_by(charges.c.created_at, charges.c.mid)
-        return self._database.read(
-            lambda connection: [rows.to_charge(row) for row in connection.execute(query)]
-        )
+        return self._database.read(lambda connection: [rows.to_charge(row) for row in connection.execute(query)])
 
     # The protocol
 
@@ -228,9 +216,7 @@ class Ledger:
             if found is not None:
                 return found
             rows.require_previous_burnt(connection, request)
-            rows.affordable(
-                account, rows.event_counts(connection, account.name), [request.event], request.release
-            )
+            rows.affordable(account, rows.event_counts(connection, account.name), [request.event], request.release)
             self._insert_charge(connection, request, holder, lease_seconds)
             fault_point("inside_t1")
             return rows.get_charge(connection, request.mid)
@@ -240,9 +226,7 @@ class Ledger:
     def record_measurement(self, mid: str, sha256: str, holder: Holder) -> Charge:
         """T2, for the holder that charged. Raises ChargeBurnt if the charge was burnt meanwhile."""
         body = {"sha256": sha256}
-        charge = self._settle(
-            mid, holder, State.MEASURED, ledger_history.MEASURED, body, measurement_sha256=sha256
-        )
+        charge = self._settle(mid, holder, State.MEASURED, ledger_history.MEASURED, body, measurement_sha256=sha256)
         if charge.state is State.MEASURED and charge.measurement_sha256 == sha256:
             return charge
         if charge.state is State.BURNT:
@@ -257,12 +241,8 @@ class Ledger:
         """Give a charge up: its budget stays spent and it is never drawn. `holder` burns only that attempt's
         charge."""
         if not reason.strip():
-            raise SpecError(
-                "A charge is burnt only for a recorded reason.", "Say why, in words, with --reason."
-            )
-        charge = self._settle(
-            mid, holder, State.BURNT, ledger_history.BURNT, {"reason": reason}, reason=reason
-        )
+            raise SpecError("A charge is burnt only for a recorded reason.", "Say why, in words, with --reason.")
+        charge = self._settle(mid, holder, State.BURNT, ledger_history.BURNT, {"reason": reason}, reason=reason)
         if charge.state is State.MEASURED and holder is None:
             raise SpecError(
                 f"Charge {mid[:12]} ({charge.stage}) has its measurement; there is nothing to burn.",
@@ -282,9 +262,7 @@ class Ledger:
         return self._database.write(lambda connection: connection.execute(longer).rowcount == 1)
 
     def lease_expired(self, charge: Charge) -> bool:
-        return self._database.read(
-            lambda c: bool(c.execute(select(self._database.now > charge.lease_until)).scalar())
-        )
+        return self._database.read(lambda c: bool(c.execute(select(self._database.now > charge.lease_until)).scalar()))
 
     def _settle(
         self, mid: str, holder: Holder | None, state: State, action: str, body: dict[str, Any], **columns: Any
@@ -293,9 +271,7 @@ class Ledger:
         afterwards."""
 
         def work(connection: Connection) -> Charge:
-            account = connection.execute(
-                select(charges.c.account).where(charges.c.mid == mid)
-            ).scalar_one_or_none()
+            account = connection.execute(select(charges.c.account).where(charges.c.mid == mid)).scalar_one_or_none()
             if account is None:
                 raise SpecError(
                     f"The ledger {self.where} has no charge {mid[:12]!r}.", "See `understudy ledger history`."
@@ -312,32 +288,27 @@ class Ledger:
 
         return self._database.write(work, patient=True)
 
-    def _insert_charge(
-        self, connection: Connection, request: ChargeRequest, holder: Holder, lease: float
-    ) -> None:
-        connection.execute(
-            insert(charges).values(
-                mid=request.mid,
-                account=request.account,
-                release=request.release,
-                stage=request.stage,
-                snapshot=request.snapshot,
-                spec_hash=request.spec_hash,
-                attempt=request.attempt,
-                event=canonical_json(to_json(request.event)),
-                state=State.CHARGED.value,
-                flow_run=request.flow_run,
-                holder_token=holder.token,
-                holder_place=holder.place,
-                holder_pid=holder.pid,
-                holder_started=holder.started,
-                lease_until=self._database.now + lease,
-                created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-                reason="",
-            )
-        )
-        row = connection.execute(select(charges).where(charges.c.mid == request.mid)).one()
-        body = ledger_history.charge_facts(row)
+    def _insert_charge(self, connection: Connection, request: ChargeRequest, holder: Holder, lease: float) -> None:
+        values = {
+            "mid": request.mid,
+            "account": request.account,
+            "release": request.release,
+            "stage": request.stage,
+            "snapshot": request.snapshot,
+            "spec_hash": request.spec_hash,
+            "attempt": request.attempt,
+            "event": canonical_json(to_json(request.event)),
+            "state": State.CHARGED.value,
+            "flow_run": request.flow_run,
+            "holder_token": holder.token,
+            "holder_place": holder.place,
+            "holder_pid": holder.pid,
+            "holder_started": holder.started,
+            "created_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "reason": "",
+        }
+        connection.execute(insert(charges).values(**values, lease_until=self._database.now + lease))
+        body = ledger_history.charge_facts(values)
         ledger_history.append(connection, request.account, ledger_history.CHARGED, request.mid, body)
 
     def _prepare_composition(self, request: ChargeRequest) -> None:
@@ -345,9 +316,7 @@ class Ledger:
         changed."""
 
         def work(connection: Connection) -> tuple[Account, EventCounts]:
-            return rows.get_account(connection, request.account), rows.event_counts(
-                connection, request.account
-            )
+            return rows.get_account(connection, request.account), rows.event_counts(connection, request.account)
 
         account, events = self._database.read(work)
         with suppress(ValueError):  # an event no accountant knows is refused inside T1, in words

@@ -14,6 +14,7 @@ No connection outlives its transaction: nothing to leak across a fork, nothing s
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, create_engine, event, literal_column
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from understudy.pipelines.errors import LedgerError, SpecError
@@ -49,7 +50,7 @@ class Database:
         self._engine = create_engine(self._url, poolclass=NullPool, connect_args=self._connect_arguments())
         if self.is_sqlite:
             event.listen(self._engine, "connect", self._prepare_sqlite)
-            event.listen(self._engine, "begin", _begin_sqlite)
+            event.listen(self._engine, "begin", self._begin_sqlite)
         self._bring_up_to_date()
 
     @property
@@ -122,20 +123,39 @@ class Database:
         finally:
             cursor.close()
 
+    def _begin_sqlite(self, connection: Connection) -> None:
+        if not connection.get_execution_options().get("understudy_writing", False):
+            connection.exec_driver_sql("BEGIN")
+            return
+        # SQLite's own waiting backs off to naps of 100 ms, so that under load the longest waiter is the least
+        # likely to be awake when the lock comes free. Short waits begun anew give every writer a chance.
+        deadline = time.monotonic() + self._busy_seconds
+        cursor = connection.connection.cursor()
+        try:
+            cursor.execute("PRAGMA busy_timeout=10")
+            while True:
+                try:
+                    cursor.execute("BEGIN IMMEDIATE")
+                    break
+                except sqlite3.OperationalError as error:
+                    if "locked" not in str(error) or time.monotonic() > deadline:
+                        raise OperationalError("BEGIN IMMEDIATE", {}, error) from error
+            cursor.execute(f"PRAGMA busy_timeout={int(self._busy_seconds * 1000)}")
+        finally:
+            cursor.close()
+
     def _explained(self, error: SQLAlchemyError) -> LedgerError:
         cause = str(getattr(error, "orig", None) or error).strip().splitlines()
         detail = cause[0] if cause else type(error).__name__
         if "locked" in detail or "lock timeout" in detail:
             return LedgerError(
-                f"The ledger {self.where} is locked: another process kept it busy for "
-                f"{self._busy_seconds:g} s.",
+                f"The ledger {self.where} is locked: another process kept it busy for {self._busy_seconds:g} s.",
                 "Wait for the other run, or find the process that holds the database open, and run again.",
             )
         if "not a database" in detail or "malformed" in detail:
             return LedgerError(
                 f"{self.where} is not a usable ledger ({detail}).",
-                "Restore it from a backup. Do not start a new ledger in its place: past spending would "
-                "be forgotten.",
+                "Restore it from a backup. Do not start a new ledger in its place: past spending would be forgotten.",
             )
         return LedgerError(
             f"The ledger {self.where} cannot be used: {detail}.",
@@ -156,9 +176,7 @@ def _checked_url(url: str) -> URL:
         )
     if parsed.get_backend_name() == "sqlite":
         if not parsed.database or parsed.database == ":memory:":
-            raise SpecError(
-                "A ledger in memory would forget what was spent.", "Use sqlite:///path/to/ledger.db."
-            )
+            raise SpecError("A ledger in memory would forget what was spent.", "Use sqlite:///path/to/ledger.db.")
         return parsed
     return parsed.set(drivername="postgresql+psycopg")
 
@@ -172,8 +190,3 @@ def _make_parents(url: URL) -> None:
             f"The ledger's directory cannot be made: {error.strerror}: {Path(url.database).parent}.",
             "Name a path you may write to.",
         ) from error
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    writing = connection.get_execution_options().get("understudy_writing", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -59,9 +60,7 @@ def append(connection: Connection, account: str, action: str, mid: str, body: di
         )
     )
     connection.execute(
-        update(accounts)
-        .where(accounts.c.name == account)
-        .values(history_seq=entry.seq, history_head=entry.hash)
+        update(accounts).where(accounts.c.name == account).values(history_seq=entry.seq, history_head=entry.hash)
     )
     return entry
 
@@ -71,16 +70,14 @@ def entries(connection: Connection, account: str | None = None) -> list[HistoryE
     if account is not None:
         query = query.where(history.c.account == account)
     return [
-        HistoryEntry(
-            row.account, row.seq, row.at, row.action, row.mid, json.loads(row.body), row.previous, row.hash
-        )
+        HistoryEntry(row.account, row.seq, row.at, row.action, row.mid, json.loads(row.body), row.previous, row.hash)
         for row in connection.execute(query)
     ]
 
 
-def charge_facts(row: Any) -> dict[str, Any]:
+def charge_facts(columns: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a charge that never changes, as the history seals it."""
-    return {**{name: getattr(row, name) for name in _SEALED_COLUMNS}, "event": json.loads(row.event)}
+    return {**{name: columns[name] for name in _SEALED_COLUMNS}, "event": json.loads(columns["event"])}
 
 
 def verify(connection: Connection) -> VerifyReport:
@@ -97,9 +94,7 @@ def verify(connection: Connection) -> VerifyReport:
         else:
             replay.take(line)
     for name, row in account_rows.items():
-        replays[name].finish(
-            row, {mid: charge for mid, charge in charge_rows.items() if charge.account == name}
-        )
+        replays[name].finish(row, {mid: charge for mid, charge in charge_rows.items() if charge.account == name})
         problems += replays[name].problems
     heads = {name: row.history_head for name, row in account_rows.items()}
     return VerifyReport(len(account_rows), len(charge_rows), len(lines), heads, tuple(problems))
@@ -121,9 +116,7 @@ class _Replay:
 
     def take(self, line: HistoryEntry) -> None:
         if line.seq != self.seq + 1 or line.previous != self.head or line.hash != line.expected_hash():
-            self._report(
-                f"line {line.seq}: the chain is broken here (a line was edited, removed or added by hand)"
-            )
+            self._report(f"line {line.seq}: the chain is broken here (a line was edited, removed or added by hand)")
         self.seq, self.head = line.seq, line.hash
         try:
             self._apply(line)
@@ -139,14 +132,12 @@ class _Replay:
         ):
             self._report("relation, unit or cap differ from the history")
         for mid in sorted(set(charge_rows) ^ set(self.states)):
-            self._report(
-                f"charge {mid[:12]} is missing from {'the history' if mid in charge_rows else 'the charges'}"
-            )
+            self._report(f"charge {mid[:12]} is missing from {'the history' if mid in charge_rows else 'the charges'}")
         for mid in sorted(set(charge_rows) & set(self.states)):
             charge = charge_rows[mid]
             if (charge.state, charge.measurement_sha256) != self.states[mid]:
                 self._report(f"charge {mid[:12]} is {charge.state}, the history says {self.states[mid][0]}")
-            if charge_facts(charge) != self.facts.get(mid):
+            if charge_facts(charge._mapping) != self.facts.get(mid):
                 self._report(f"charge {mid[:12]} differs from what the history sealed")
 
     def _apply(self, line: HistoryEntry) -> None:
@@ -161,13 +152,9 @@ class _Replay:
             self._check_cap()
             self.account = Account(self.name, self.account.relation, self.account.unit, _budget(body))
         elif line.action == CHARGED:
-            named = measurement_id(
-                body["account"], body["spec_hash"], body["snapshot"], body["stage"], body["attempt"]
-            )
+            named = measurement_id(body["account"], body["spec_hash"], body["snapshot"], body["stage"], body["attempt"])
             if named != line.mid or line.mid in self.states:
-                self._report(
-                    f"line {line.seq}: charge {line.mid[:12]} is a duplicate or not named by its contents"
-                )
+                self._report(f"line {line.seq}: charge {line.mid[:12]} is a duplicate or not named by its contents")
             self.states[line.mid], self.facts[line.mid] = (State.CHARGED.value, None), body
             self.events[from_json(body["event"])] += 1
             self.unchecked = True
@@ -184,9 +171,7 @@ class _Replay:
         if not self.unchecked:
             return
         self.unchecked = False
-        if self.account is None or not within(
-            loss_of(tuple(self.events.items()), self.account), self.account.cap
-        ):
+        if self.account is None or not within(loss_of(tuple(self.events.items()), self.account), self.account.cap):
             self._report(f"line {self.seq}: the charges so far exceed the cap then in force")
 
     def _report(self, problem: str) -> None:

@@ -29,9 +29,7 @@ from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
 
 def to_account(row: Any) -> Account:
-    return Account(
-        row.name, Relation(row.relation), Unit(row.entity, row.max_rows), Budget(row.epsilon, row.delta)
-    )
+    return Account(row.name, Relation(row.relation), Unit(row.entity, row.max_rows), Budget(row.epsilon, row.delta))
 
 
 def find_account(connection: Connection, name: str, lock: bool = False) -> Account | None:
@@ -144,8 +142,7 @@ def require_previous_burnt(connection: Connection, request: ChargeRequest) -> No
     expected = 0 if latest is None else latest.attempt + 1
     if request.attempt != expected or (latest is not None and latest.state is not State.BURNT):
         raise SpecError(
-            f"Attempt {request.attempt} at stage {request.stage!r} of {request.release!r} is not the "
-            "next one to pay.",
+            f"Attempt {request.attempt} at stage {request.stage!r} of {request.release!r} is not the next one to pay.",
             "Run the release without --pay-again: the ledger finds the attempt that counts.",
         )
 

@@ -145,9 +145,7 @@ def migrate(connection: Connection) -> None:
     found = schema_version(connection)
     refuse_newer(found)
     if found == 0:
-        connection.execute(
-            text("CREATE TABLE ledger_schema (version INTEGER NOT NULL, ledger_id TEXT NOT NULL)")
-        )
+        connection.execute(text("CREATE TABLE ledger_schema (version INTEGER NOT NULL, ledger_id TEXT NOT NULL)"))
         connection.execute(schema.insert().values(version=0, ledger_id=uuid.uuid4().hex))
     for statements in MIGRATIONS[found:]:
         for statement in statements:

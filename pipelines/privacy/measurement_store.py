@@ -94,9 +94,7 @@ class MeasurementStore:
                 "kind": measurement.kind,
                 "facts": dict(measurement.facts),
                 "charge": dict(facts_about_the_charge),
-                "files": {
-                    PARQUET_NAME: {"sha256": hashlib.sha256(parquet).hexdigest(), "bytes": len(parquet)}
-                },
+                "files": {PARQUET_NAME: {"sha256": hashlib.sha256(parquet).hexdigest(), "bytes": len(parquet)}},
             }
         ).encode()
         staging.mkdir(parents=True)
@@ -160,9 +158,7 @@ class MeasurementStore:
         text = _read(path)
         try:
             document = json.loads(text)
-            whole = (document["format"], document["mid"]) == (FORMAT, mid) and set(document["files"]) == {
-                PARQUET_NAME
-            }
+            whole = (document["format"], document["mid"]) == (FORMAT, mid) and set(document["files"]) == {PARQUET_NAME}
             version = document["version"]
         except (ValueError, KeyError, TypeError):
             raise _damaged(path, "it does not read as a measurement") from None
@@ -201,7 +197,7 @@ def _to_parquet(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def _from_parquet(content: bytes) -> dict[str, np.ndarray]:
-    table = pq.read_table(BytesIO(content), schema=_SCHEMA, use_threads=False)
+    table = pq.ParquetFile(BytesIO(content)).read(use_threads=False)
     arrays = {}
     for index in range(table.num_rows):
         name, dtype, shape = (table[column][index].as_py() for column in ("name", "dtype", "shape"))
@@ -233,8 +229,7 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise LedgerError(
             f"The stored measurement {path} cannot be read: {error.strerror}.",
-            "Restore the file from a backup. It was paid for and is never drawn again; see "
-            "docs/reliability.md.",
+            "Restore the file from a backup. It was paid for and is never drawn again; see docs/reliability.md.",
         ) from error
 
 

@@ -82,7 +82,9 @@ class Purchases:
 
     def __call__(self, charge: PlannedCharge, draw: Callable[[RandomSource], Measurement]) -> Measurement:
         request = self._make_request(charge)
-        request = replace(request, attempt=self._ledger.attempt_for(request, self._pay_again))
+        # A request may already carry the attempt that was approved; it is never taken back to an earlier one.
+        attempt = max(request.attempt, self._ledger.attempt_for(request, self._pay_again))
+        request = replace(request, attempt=attempt)
         holder = Holder.here()
         with in_progress(holder):
             found = self._ledger.find(request.mid)
@@ -176,8 +178,7 @@ class Purchases:
         if found is None:
             raise LedgerError(
                 f"Charge {charge.mid[:12]} vanished from the ledger {self._ledger.where}.",
-                "Charges are never deleted: the database was replaced or restored. Stop all releases "
-                "and look.",
+                "Charges are never deleted: the database was replaced or restored. Stop all releases and look.",
             )
         return found
 

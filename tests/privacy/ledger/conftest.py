@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,19 +19,6 @@ from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.privacy.spend import Patience, Purchases
 
 UNIT = Unit("patient", 5)
-
-
-def _postgres() -> ModuleType:
-    """tests/postgres.py by path (importlib mode has no `tests` package), loaded once so that the server is
-    shared."""
-    name = "understudy_tests_postgres"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[2] / "postgres.py")
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
 
 
 @dataclass
@@ -88,13 +73,6 @@ class Bench:
             patience=patience or Patience(lease=5, heartbeat=0.05, wait=0.4, poll=0.01),
         )
         return purchases(SimpleNamespace(stage=stage, event=event), counted)  # type: ignore[arg-type]
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/ledger/ledger.db"
-    return str(_postgres().new_database())
 
 
 @pytest.fixture

@@ -89,9 +89,7 @@ def test_an_older_schema_is_migrated_and_keeps_what_it_held(bench, monkeypatch):
 
 
 def test_a_newer_schema_is_refused(bench):
-    bench.ledger._database.write(
-        lambda connection: connection.execute(text("UPDATE ledger_schema SET version = 99"))
-    )
+    bench.ledger._database.write(lambda connection: connection.execute(text("UPDATE ledger_schema SET version = 99")))
     with pytest.raises(LedgerError, match="version 99") as refused:
         Ledger(bench.url)
     assert "Upgrade" in refused.value.fix

@@ -89,9 +89,7 @@ def test_t1_makes_one_charge_and_shows_others_whose_it_is(bench):
 
 
 def test_the_event_does_not_name_the_charge_so_recalibrated_noise_finds_what_was_paid(bench):
-    assert (
-        bench.request(event=Gaussian(10.0)).mid == bench.request(event=Gaussian(10.1), flow_run="other").mid
-    )
+    assert bench.request(event=Gaussian(10.0)).mid == bench.request(event=Gaussian(10.1), flow_run="other").mid
     names = {
         bench.request(**change).mid
         for change in (
@@ -166,9 +164,7 @@ def test_subsampled_events_compose_with_plain_ones(bench):
     bench.buy(stage="steps", event=steps)
     bench.buy(stage="counts", event=Gaussian(10.0))
     spent = bench.ledger.balance("clinic").spent
-    assert (
-        spent.epsilon == composed_loss([Composed((Gaussian(10.0), steps))], 1e-6, Relation.ADD_REMOVE).epsilon
-    )
+    assert spent.epsilon == composed_loss([Composed((Gaussian(10.0), steps))], 1e-6, Relation.ADD_REMOVE).epsilon
     assert bench.ledger.verify().ok
 
 

@@ -14,19 +14,13 @@ ENTROPY = {"urandom", "getrandom", "SystemRandom", "token_bytes", "token_hex", "
 
 
 def modules() -> list[Path]:
-    return [
-        path
-        for folder in ("pipelines", "tasks", "flows", "understudy")
-        for path in (ROOT / folder).rglob("*.py")
-    ]
+    return [path for folder in ("pipelines", "tasks", "flows", "understudy") for path in (ROOT / folder).rglob("*.py")]
 
 
 def names_used(tree: ast.AST) -> set[str]:
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    return names | {
-        alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
+    return names | {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
 
 
 def offenders(forbidden: set[str], allowed: set[Path], texts: dict[Path, str]) -> list[str]:

@@ -34,9 +34,7 @@ def state_of(bench, snapshot: str = "2026-01", **terms) -> State:
 
 
 def test_it_is_the_door_that_methods_know(bench):
-    purchase: Purchase = Purchases(
-        bench.ledger, bench.store, lambda planned: bench.request(stage=planned.stage)
-    )
+    purchase: Purchase = Purchases(bench.ledger, bench.store, lambda planned: bench.request(stage=planned.stage))
     bought = purchase(PlannedCharge("marginals", Gaussian(10.0)), lambda randomness: Measurement("x", {}, {}))
     assert bought.kind == "x"
 
@@ -96,6 +94,13 @@ def test_paying_again_after_a_burnt_charge_is_a_second_charge_that_later_runs_fi
     assert same(bench.buy(pay_again=True), paid)  # not burnt: there is nothing to pay again
     balance = bench.ledger.balance("clinic")
     assert (balance.charges, balance.burnt, len(bench.draws)) == (2, 1, 2)
+
+
+def test_an_approved_attempt_is_not_taken_back(bench):
+    bench.ledger.charge(bench.request(), GONE)
+    bench.ledger.burn(bench.request().mid, "gone")
+    bench.buy(attempt=1)
+    assert state_of(bench, attempt=1) is State.MEASURED
 
 
 def test_no_room_is_found_before_anything_is_charged(bench, monkeypatch):

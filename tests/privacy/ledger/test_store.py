@@ -49,9 +49,7 @@ def test_what_is_stored_comes_back_bit_for_bit(store, stored):
 
 
 @given(
-    array=st.sampled_from(
-        ["bool", "int8", "int32", "int64", "uint8", "uint32", "float32", "float64"]
-    ).flatmap(
+    array=st.sampled_from(["bool", "int8", "int32", "int64", "uint8", "uint32", "float32", "float64"]).flatmap(
         lambda dtype: npst.arrays(dtype, npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
     )
 )

@@ -1,0 +1,262 @@
+"""A process that forks cheap releases on demand, so that thousands of them can really be killed.
+
+It reads one line of JSON a batch ({"jobs": [...]}) from standard input, forks a child for each job (the imports are
+already paid for), kills those that are to be killed, and answers with one line: how each child ended. It never opens
+a ledger itself, so every child starts with no threads, no connections and no state.
+
+A child runs a release in miniature: the real ledger, store, spend protocol and directory target, with numbers in
+place of a private table. It appends to a journal what happened *in the world*: noise drawn, release published.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas  # noqa: F401  (pyarrow and SQLAlchemy would import these in every child)
+import planted_bugs
+import psycopg  # noqa: F401
+import pyarrow as pa
+import pyarrow.compute
+import sqlalchemy.dialects.postgresql.psycopg
+import sqlalchemy.dialects.sqlite  # noqa: F401
+
+from understudy.pipelines.canonical import sha256_text
+from understudy.pipelines.errors import PublishError, UnderstudyError
+from understudy.pipelines.measurement import Measurement
+from understudy.pipelines.privacy import ledger_database, ledger_holder
+from understudy.pipelines.privacy.events import Gaussian, to_json
+from understudy.pipelines.privacy.fault_points import VARIABLE, fault_point
+from understudy.pipelines.privacy.ledger import Charge, ChargeRequest, Ledger, State
+from understudy.pipelines.privacy.measurement_store import MeasurementStore
+from understudy.pipelines.privacy.noise import rounded_gaussian
+from understudy.pipelines.privacy.relation import Relation, Unit
+from understudy.pipelines.privacy.spend import Patience, Purchases
+from understudy.pipelines.publishing.directory_target import DirectoryTarget
+from understudy.pipelines.publishing.manifest import AccountState, ChargedEvent, Guarantee, Manifest
+from understudy.pipelines.publishing.targets import PreparedRelease
+
+PUBLISH_RETRIES = 8  # publishing may be retried for ever; the task has retries too
+ACCOUNT, RELEASE, STAGE, SPEC_HASH = "clinic", "visits", "marginals", "5" * 64
+
+
+def main() -> None:
+    for line in sys.stdin:
+        jobs = json.loads(line)["jobs"]
+        children = [_fork(job) for job in jobs]
+        print(json.dumps(_collect(children)), flush=True)
+
+
+def _fork(job: dict[str, Any]) -> tuple[int, int, float]:
+    """(pid, pipe to read its answer from, when to kill it)."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read_end)
+        answer = json.dumps(run(job)).encode()
+        os.write(write_end, answer)
+        os._exit(0)
+    os.close(write_end)
+    after = job.get("kill_after")
+    return pid, read_end, float("inf") if after is None else time.monotonic() + after
+
+
+def _collect(children: list[tuple[int, int, float]]) -> list[dict[str, Any]]:
+    ended: dict[int, int] = {}
+    while len(ended) < len(children):
+        for pid, _, deadline in children:
+            if pid in ended:
+                continue
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                ended[pid] = status
+            elif time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.001)
+    answers = []
+    for pid, pipe, _ in children:
+        with os.fdopen(pipe, "rb") as stream:
+            text = stream.read()
+        killed = os.WIFSIGNALED(ended[pid])
+        answers.append({"killed": True} if killed else json.loads(text))
+    return answers
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """One child's life. Expected errors are answers; anything else is an answer that fails the test."""
+    os.environ[VARIABLE] = job.get("fault") or ""
+    if job.get("bug"):
+        planted_bugs.plant(job["bug"])
+    _move_clock(job.get("clock", 0.0))
+    if job.get("place"):
+        ledger_holder._this_place = lambda pid: job["place"]
+    try:
+        if "make" in job:
+            Ledger(job["make"])
+            return {"done": True}
+        started = time.perf_counter()
+        answer = spend_many(job) if "spends" in job else release(job)
+        return {"done": True, "seconds": time.perf_counter() - started, **answer}
+    except UnderstudyError as error:
+        return {"error": type(error).__name__, "code": error.exit_code, "message": str(error)}
+    except BaseException as error:
+        return {"error": type(error).__name__, "code": -1, "message": repr(error)}
+
+
+def request_for(job: dict[str, Any], snapshot: str, attempt: int = 0) -> ChargeRequest:
+    return ChargeRequest(
+        account=ACCOUNT,
+        relation=Relation.ADD_REMOVE,
+        unit=Unit("patient", 5),
+        release=RELEASE,
+        spec_hash=job.get("spec_hash", SPEC_HASH),
+        snapshot=snapshot,
+        stage=STAGE,
+        event=Gaussian(job["sigma"]),
+        flow_run="harness",
+        attempt=attempt,
+    )
+
+
+def release(job: dict[str, Any]) -> dict[str, Any]:
+    world = Path(job["world"])
+    if job.get("after_a_draw"):
+        wait_for_a_draw(world)
+    ledger = Ledger(job["url"], patience_seconds=job.get("ledger_patience", 5))
+    request = request_for(job, job["snapshot"])
+    pay_again = bool(job.get("pay_again"))
+    ledger.check([request], pay_again=pay_again)
+    for stage in ("after_ingest", "after_normalize", "after_select", "before_privatize"):
+        fault_point(stage)
+    held: list[Charge] = []
+    purchases = Purchases(
+        ledger,
+        MeasurementStore(world / "measurements"),
+        lambda planned: request,
+        on_event=lambda kind, charge: held.append(charge),
+        pay_again=pay_again,
+        patience=Patience(
+            lease=job.get("lease", 30), heartbeat=job.get("heartbeat", 0.05), wait=job.get("wait", 30), poll=0.005
+        ),
+    )
+
+    def draw(randomness: Any) -> Measurement:
+        note(world, "draw", mid=held[-1].mid if held else request.mid)
+        time.sleep(job.get("draw_seconds", 0))
+        if job.get("draw_fails"):
+            raise ValueError("a private value")
+        counts = rounded_gaussian((4, 5), 10.0, randomness)
+        note(world, "drawn", mid=held[-1].mid if held else request.mid, content=content_of(counts))
+        bulk = np.random.default_rng(0).integers(0, 2**62, size=job.get("megabytes", 0) << 17)
+        return Measurement("counts", {"std": 10.0}, {"counts": counts, "bulk": bulk})
+
+    planned = SimpleNamespace(stage=STAGE, event=request.event)
+    measured = purchases(planned, draw)  # type: ignore[arg-type]
+    fault_point("after_privatize")
+    counts = measured.arrays["counts"]
+    fault_point("after_generate")
+    fault_point("after_validate")
+    charge = ledger.find(held[-1].mid)
+    if charge is None or charge.state is not State.MEASURED:
+        return {"published": False}
+    publish(world, charge, counts)
+    note(world, "published", mid=charge.mid, sha256=charge.measurement_sha256, content=content_of(counts))
+    fault_point("after_publish")
+    return {"published": True, "mid": charge.mid}
+
+
+def publish(world: Path, charge: Charge, counts: np.ndarray) -> None:
+    event = ChargedEvent(
+        stage=charge.stage,
+        mid=charge.mid,
+        description="",
+        event=to_json(charge.event),
+        measurement_sha256=charge.measurement_sha256 or "",
+    )
+    manifest = Manifest(
+        name=RELEASE,
+        release_id=f"{charge.snapshot}-{charge.mid[:12]}",
+        snapshot=charge.snapshot,
+        created_at=charge.created_at,
+        guarantee=Guarantee(
+            sentence="", relation=Relation.ADD_REMOVE, unit="", epsilon=1, delta=1e-6, accountant="", events=(event,)
+        ),
+        account=AccountState(name=ACCOUNT, cap_epsilon="", cap_delta="", spent_epsilon=0, releases_charged=0),
+        method="none",
+        steps=(),
+        noise=(),
+        rows=counts.size,
+        columns=("count",),
+        spec_hash=charge.spec_hash,
+        spec={},
+        versions={},
+    )
+    prepared = PreparedRelease(manifest, pa.table({"count": counts.ravel()}), "<html></html>")
+    for retries_left in range(PUBLISH_RETRIES, -1, -1):
+        try:
+            DirectoryTarget(world / "published").publish(prepared)
+            return
+        except (PublishError, OSError):
+            if not retries_left:
+                raise
+            time.sleep(random.SystemRandom().random() * 0.2)
+
+
+def spend_many(job: dict[str, Any]) -> dict[str, Any]:
+    """Race: many charges in a row, some contested by every process; answers the time each took."""
+    world, ledger = Path(job["world"]), Ledger(job["url"], busy_seconds=300)
+    seconds, refused = [], 0
+    for snapshot in job["spends"]:
+        request = request_for(job, snapshot)
+        holder = ledger_holder.Holder.here()
+        started = time.perf_counter()
+        try:
+            with ledger_holder.in_progress(holder):
+                charge = ledger.charge(request, holder)
+                if charge.state is State.CHARGED and charge.holder == holder:
+                    note(world, "draw", mid=charge.mid)
+                    ledger.record_measurement(charge.mid, sha256_text(holder.token), holder)
+        except UnderstudyError as error:
+            if error.exit_code != 3:
+                raise
+            refused += 1
+        seconds.append(time.perf_counter() - started)
+    return {"each": seconds, "refused": refused}
+
+
+def note(world: Path, what: str, **facts: Any) -> None:
+    """One atomic append: survives a kill of this process right after."""
+    line = (json.dumps({"what": what, **facts}) + "\n").encode()
+    descriptor = os.open(world / "journal", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    os.write(descriptor, line)
+    os.close(descriptor)
+
+
+def wait_for_a_draw(world: Path) -> None:
+    """Until another process of this world draws."""
+    for _ in range(6000):
+        if (world / "journal").exists():
+            return
+        time.sleep(0.005)
+
+
+def content_of(counts: np.ndarray) -> str:
+    return sha256_text(json.dumps(np.asarray(counts).ravel().tolist()))
+
+
+def _move_clock(seconds: float) -> None:
+    if seconds:
+        for name in ("_SQLITE_NOW", "_POSTGRES_NOW"):
+            setattr(ledger_database, name, f"({getattr(ledger_database, name)} + ({seconds}))")
+
+
+if __name__ == "__main__":
+    main()
