@@ -10,6 +10,7 @@ place of a private table. It appends to a journal what happened *in the world*: 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -21,9 +22,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pandas  # noqa: F401  (pyarrow and SQLAlchemy would import these in every child)
 import planted_bugs
-import psycopg  # noqa: F401
+import psycopg  # noqa: F401  (imported once here, not in every child)
 import pyarrow as pa
 import pyarrow.compute
 import sqlalchemy.dialects.postgresql.psycopg
@@ -49,6 +49,9 @@ ACCOUNT, RELEASE, STAGE, SPEC_HASH = "clinic", "visits", "marginals", "5" * 64
 
 
 def main() -> None:
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]  # pyarrow would import it in every child
+    gc.collect()
+    gc.freeze()  # the children's collectors leave the shared pages alone
     for line in sys.stdin:
         jobs = json.loads(line)["jobs"]
         children = [_fork(job) for job in jobs]
