@@ -14,6 +14,7 @@ from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.columns import Column, Public
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
+from understudy.pipelines.rule_spec import Rule
 
 MAX_SPEC_BYTES = 1_000_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
@@ -84,6 +85,7 @@ class GenerateSpec(Public):
     particles: int | None = Field(None, ge=1, le=10_000_000, description="privpgd: default one a row, at most 100,000")
     epochs: int | None = Field(None, ge=0, le=100_000, description="privpgd: passes over all marginals")
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    rules: tuple[Rule, ...] = Field((), description="public knowledge that every published row obeys")
 
 
 class PublishSpec(Public):
@@ -127,6 +129,8 @@ class ReleaseSpec(Public):
     def _coherent(self) -> ReleaseSpec:
         if all(column.type in ("identifier", "text") for column in self.columns.values()):
             raise ValueError("no column is modelled; declare at least one that is not an identifier or text")
+        if self.generate.rules and self.method.name != "privpgd":
+            raise ValueError(f"generate.rules are kept by the method privpgd only, not by {self.method.name}")
         entity = self.privacy.unit.entity
         if entity in self.columns and self.columns[entity].type not in ("identifier", "text"):
             raise ValueError(

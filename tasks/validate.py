@@ -22,6 +22,7 @@ from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.method import Agreement
 from understudy.pipelines.methods import method_named
 from understudy.pipelines.privacy.fault_points import fault_point
+from understudy.pipelines.rules import broken_rows
 from understudy.pipelines.spec import ReleaseSpec
 
 MOST_FAILURES = 10
@@ -32,6 +33,10 @@ MOST_FAILURES = 10
 def validate(synthetic: pa.Table, measured: Measurement, spec: ReleaseSpec) -> list[Agreement]:
     domain = TableDomain.of(spec)
     agreements = method_named(spec.method.name).agreement(synthetic, measured, domain)
+    agreements += [
+        Agreement(f"rule: {rule}", float(broken_rows(rule, synthetic, domain).sum()), 0.0)
+        for rule in spec.generate.rules
+    ]
     failures = check_table(synthetic, contract_of(domain, spec.publish.rows), agreements)
     if failures:
         more = f" and {len(failures) - MOST_FAILURES} more" if len(failures) > MOST_FAILURES else ""

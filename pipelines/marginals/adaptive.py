@@ -7,8 +7,8 @@ would have, so that large marginals are chosen only when they are worth their no
 Relation, sensitivity. Scores are whole numbers of rows. A unit of k rows moves the L1 distance of any marginal by at
   most k (ADD_REMOVE) or 2 k (REPLACE_ONE); the copy and the penalty are public. Measured counts: `marginals.mechanism`.
 Events. A round costs Composed(choice, measurement): a zCDP event of the exponential mechanism and a Gaussian. The
-  number of rounds and the noise of each are fixed by the plan, so every event is known before a row is read. Each round is one
-  purchase: its choice and its noisy counts are charged, drawn once and stored together.
+  number of rounds and the noise of each are fixed by the plan, so every event is known before a row is read. Each
+  round is one purchase: its choice and its noisy counts are charged, drawn once and stored together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 
 from understudy.pipelines.marginals.mechanism import MarginalNoise, release_counts
-from understudy.pipelines.marginals.workload import Clique, Workload
+from understudy.pipelines.marginals.workload import Clique, noise_stds
 from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.method import PlannedCharge, Purchase
 from understudy.pipelines.privacy.accounting import calibrate
@@ -74,14 +74,14 @@ def plan_rounds(
 ) -> AdaptivePlan:
     """The least noise at which one-way marginals and all rounds together stay within the budget."""
     sensitivity = counts_sensitivity(relation, unit.max_rows)
-    one_way = Workload(tuple((index,) for index in range(columns)), (1 / columns,) * columns)
 
     def at(level: float) -> AdaptivePlan:
         rho = 1 / (2 * level * level)
         in_round = rho * (1 - one_way_share) / rounds
         z_one_way = level / math.sqrt(one_way_share)
+        stds = noise_stds((1 / columns,) * columns, z_one_way, sensitivity)
         z_round = 1 / math.sqrt(2 * in_round * (1 - CHOICE_SHARE))
-        noise = MarginalNoise(one_way.noise_stds(z_one_way, sensitivity), Gaussian(z_one_way), "rounded")
+        noise = MarginalNoise(stds, Gaussian(z_one_way), "rounded")
         epsilon = selection_epsilon(in_round * CHOICE_SHARE)
         return AdaptivePlan(tuple(candidates), rounds, noise, epsilon, z_round * sensitivity, relation, unit)
 

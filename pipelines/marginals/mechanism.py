@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.pipelines.marginals.workload import Workload
+from understudy.pipelines.marginals.workload import noise_stds
 from understudy.pipelines.privacy.accounting import calibrate
 from understudy.pipelines.privacy.events import Event, Gaussian, ZeroConcentrated
 from understudy.pipelines.privacy.noise import RandomSource, discrete_gaussian, rounded_gaussian
@@ -37,16 +37,16 @@ class MarginalNoise:
 
 
 def calibrate_marginals(
-    workload: Workload, budget: Budget, relation: Relation, unit: Unit, sampler: str
+    shares: Sequence[float], budget: Budget, relation: Relation, unit: Unit, sampler: str
 ) -> MarginalNoise:
-    """The least noise that keeps the whole workload within the budget."""
+    """The least noise that keeps queries with these shares of the budget together within it."""
     exact_sampler = sampler == "rounded"
 
     def event_at(z: float) -> Event:
         return Gaussian(z) if exact_sampler else ZeroConcentrated(1 / (2 * z * z))
 
     z = calibrate(event_at, budget, relation)
-    stds = workload.noise_stds(z, counts_sensitivity(relation, unit.max_rows))
+    stds = noise_stds(shares, z, counts_sensitivity(relation, unit.max_rows))
     return MarginalNoise(stds, event_at(_multiplier(stds, relation, unit)), sampler)
 
 

@@ -25,14 +25,14 @@ class Workload:
     cliques: tuple[Clique, ...]
     shares: tuple[float, ...]
 
-    def noise_stds(self, noise_multiplier: float, sensitivity: float) -> tuple[float, ...]:
-        """Standard deviation per count of each clique.
 
-        With std_i = z Δ / sqrt(share_i), one unit moves the counts divided by their stds by at most
-        sqrt(sum Δ^2 / std_i^2) = sqrt(sum share_i) / z <= 1/z in L2: the whole workload is one Gaussian event of
-        noise multiplier z.
-        """
-        return tuple(noise_multiplier * sensitivity / math.sqrt(share) for share in self.shares)
+def noise_stds(shares: Sequence[float], noise_multiplier: float, sensitivity: float) -> tuple[float, ...]:
+    """Standard deviation per count of queries that have these shares of the budget.
+
+    With std_i = z Δ / sqrt(share_i), one unit moves the counts divided by their stds by at most
+    sqrt(sum Δ^2 / std_i^2) = sqrt(sum share_i) / z <= 1/z in L2: all of them are one Gaussian event of multiplier z.
+    """
+    return tuple(noise_multiplier * sensitivity / math.sqrt(share) for share in shares)
 
 
 def choose_workload(

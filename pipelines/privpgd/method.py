@@ -34,6 +34,8 @@ from understudy.pipelines.privacy.noise import RandomSource
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.privpgd.options import privpgd_options
 from understudy.pipelines.privpgd.rounds import describe_rounds, plan_adaptive, quick_copy
+from understudy.pipelines.privpgd.statistics import region_of, rule_constraints, statistic_constraints, statistic_key
+from understudy.pipelines.rules import keep_order
 from understudy.pipelines.spec import ReleaseSpec
 
 STAGE = "marginals"
@@ -46,13 +48,16 @@ class PrivPGDMethod:
     name = "privpgd"
 
     def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan:
-        if privpgd_options(spec).marginals == "adaptive":
+        options = privpgd_options(spec, domain)
+        if options.marginals == "adaptive":
             return describe_rounds(plan_adaptive(spec, domain), domain)
         workload, noise = _decide(spec, domain)
         lines = tuple(
             NoiseLine(title(clique, domain), _cells(clique, domain), std)
-            for clique, std in zip(workload.cliques, noise.stds, strict=True)
+            for clique, std in zip(workload.cliques, noise.stds, strict=False)
         )
+        bought = zip(options.statistics, noise.stds[len(lines) :], strict=True)
+        lines += tuple(NoiseLine(f"statistic {name}", 1, std) for name, std in bought)
         wide = sum(len(clique) > 1 for clique in workload.cliques)
         return MethodPlan(
             method=self.name,
@@ -68,18 +73,24 @@ class PrivPGDMethod:
 
     def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
         privacy, domain = spec.privacy, table.domain
-        if privpgd_options(spec).marginals == "adaptive":
+        options = privpgd_options(spec, domain)
+        if options.marginals == "adaptive":
             bought = measure_adaptively(plan_adaptive(spec, domain), table.counts, quick_copy(domain), purchase)
             return marginals_measurement(bought, "rounded", domain, None)
         workload, noise = _decide(spec, domain)
-        exact = table.counts(workload.cliques)
+        regions = [region_of(statistic, domain) for statistic in options.statistics.values()]
+        counted = table.counts([*workload.cliques, *(region.clique for region in regions)])
+        exact, rest = counted[: len(workload.cliques)], counted[len(workload.cliques) :]
+        inside = [region.count(marginal) for region, marginal in zip(regions, rest, strict=True)]
 
         def draw(randomness: RandomSource) -> Measurement:
-            noisy, event = release_counts(exact, noise, privacy.relation, privacy.protected_unit, randomness)
+            noisy, event = release_counts(exact + inside, noise, privacy.relation, privacy.protected_unit, randomness)
             if event != plan.charges[0].event:
                 raise AssertionError("the drawn noise is not the planned noise; nothing is released")
-            released = list(zip(workload.cliques, noisy, noise.stds, strict=True))
-            return marginals_measurement(released, noise.sampler, domain, _public_total(exact, spec))
+            released = list(zip(workload.cliques, noisy, noise.stds, strict=False))
+            measured = marginals_measurement(released, noise.sampler, domain, _public_total(exact, spec))
+            numbers = {statistic_key(name): n for name, n in zip(options.statistics, noisy[len(exact) :], strict=True)}
+            return replace(measured, arrays={**measured.arrays, **numbers})
 
         return purchase(plan.charges[0], draw)
 
@@ -101,16 +112,19 @@ class PrivPGDMethod:
         config = PrivPGDConfig(particles=spec.generate.particles, device=spec.generate.device)
         if spec.generate.epochs is not None:
             config = replace(config, epochs=spec.generate.epochs)
-        total = measured.facts["public_total"]
+        rules, statistics = spec.generate.rules, privpgd_options(spec, domain).statistics
+        total = noisy_total(measured)
         codes = synthesize(
             marginals,
             columns,
-            rows if rows is not None else noisy_total(measured),
+            total if rows is None else rows,
             config,
-            total=total,
+            constraints=rule_constraints(rules, domain) + statistic_constraints(statistics, measured, total, domain),
+            total=measured.facts["public_total"],
             progress=lambda done, steps, loss: progress(done, steps, f"transport loss {loss:.2e}"),
         )
-        return decode(codes, domain, np.random.default_rng())
+        rng = np.random.default_rng()
+        return keep_order(decode(codes, domain, rng), codes, rules, domain, rng)
 
     def agreement(self, synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
         """Total variation between each noisy marginal and the synthetic one, against what the noise alone causes."""
@@ -130,11 +144,14 @@ class PrivPGDMethod:
 
 
 def _decide(spec: ReleaseSpec, domain: TableDomain) -> tuple[Workload, MarginalNoise]:
-    options = privpgd_options(spec)
+    """The marginals, and the noise of each of them and then of each statistic."""
+    options = privpgd_options(spec, domain)
     assert options.marginals != "adaptive"
     workload = choose_workload(options.marginals, domain, options.one_way_share, options.split)
+    extra = [statistic.share for statistic in options.statistics.values()]
+    shares = (*(share * (1 - math.fsum(extra)) for share in workload.shares), *extra)
     privacy = spec.privacy
-    noise = calibrate_marginals(workload, privacy.budget, privacy.relation, privacy.protected_unit, privacy.noise)
+    noise = calibrate_marginals(shares, privacy.budget, privacy.relation, privacy.protected_unit, privacy.noise)
     return workload, noise
 
 

@@ -7,8 +7,10 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from understudy.pipelines.columns import Public
+from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.marginals.workload import Named, Split
+from understudy.pipelines.privpgd.statistics import StatisticOptions, refuse_what_cannot_be_bought
 from understudy.pipelines.spec import ReleaseSpec
 
 
@@ -23,12 +25,13 @@ class PrivPGDOptions(Public):
     candidates: Named | tuple[tuple[str, ...], ...] = Field(
         "all-2way", description="adaptive only: the marginals it may choose from"
     )
+    statistics: dict[str, StatisticOptions] = Field({}, description="shares of rows to keep or to hide, bought by name")
     rounds: int | None = Field(
         None, ge=1, le=1000, description="adaptive only: marginals it chooses; default: twice the number of columns"
     )
 
 
-def privpgd_options(spec: ReleaseSpec) -> PrivPGDOptions:
+def privpgd_options(spec: ReleaseSpec, domain: TableDomain) -> PrivPGDOptions:
     try:
         options = PrivPGDOptions.model_validate(spec.method.options)
     except ValidationError as error:
@@ -36,7 +39,12 @@ def privpgd_options(spec: ReleaseSpec) -> PrivPGDOptions:
             f"method.{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors()
         )
         raise SpecError(problems, f"privpgd knows: {', '.join(PrivPGDOptions.model_fields)}") from None
+    refuse_what_cannot_be_bought(options.statistics, spec, domain)
     if options.marginals == "adaptive":
+        if options.statistics:
+            raise SpecError(
+                "method.statistics cannot be bought with adaptive selection", "name marginals, or drop them"
+            )
         if options.one_way_share == 0:
             raise SpecError("method.one_way_share is 0, but adaptive selection starts from them", "try 0.2")
         if spec.privacy.noise != "rounded":

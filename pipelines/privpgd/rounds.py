@@ -23,7 +23,7 @@ QUICK_SWEEPS = 4
 
 
 def plan_adaptive(spec: ReleaseSpec, domain: TableDomain) -> AdaptivePlan:
-    options = privpgd_options(spec)
+    options = privpgd_options(spec, domain)
     candidates = [clique for clique in choose_cliques(options.candidates, domain) if len(clique) > 1]
     rounds = min(options.rounds or 2 * len(domain.columns), max(1, len(candidates)))
     privacy = spec.privacy

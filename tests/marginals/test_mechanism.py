@@ -50,7 +50,7 @@ unit_rows = st.lists(st.tuples(*(st.integers(0, size - 1) for size in SIZES)), m
 def test_neighbour_replay(rest: list, mine: list, other: list, relation: Relation, seed: int) -> None:
     """With equal randomness the outputs differ by exactly the counts, within the declared sensitivity."""
     unit = Unit("patient", 4)
-    noise = calibrate_marginals(WORKLOAD, BUDGET, relation, unit, "rounded")
+    noise = calibrate_marginals(WORKLOAD.shares, BUDGET, relation, unit, "rounded")
     neighbour = rest + other if relation is Relation.REPLACE_ONE else rest
     randomness = SameWords(seed), SameWords(seed)
     with_me, event = release_counts(counts_of(rest + mine), noise, relation, unit, randomness[0])
@@ -76,7 +76,7 @@ def test_the_sensitivity_is_reached_so_it_is_not_slack() -> None:
 
 @pytest.mark.parametrize("relation", Relation)
 def test_the_budget_is_used_up_and_not_exceeded(relation: Relation) -> None:
-    noise = calibrate_marginals(WORKLOAD, BUDGET, relation, Unit(), "rounded")
+    noise = calibrate_marginals(WORKLOAD.shares, BUDGET, relation, Unit(), "rounded")
     assert 0.999 < composed_loss([noise.event], 1e-6, relation).epsilon <= 1.0
 
 
@@ -84,15 +84,15 @@ def test_golden_noise() -> None:
     """91 equal marginals at eps 2.5, delta 1e-5: 1.634 sqrt(91) per cell; sqrt 2 more under REPLACE_ONE."""
     workload = Workload(tuple((i,) for i in range(91)), (1 / 91,) * 91)
     budget = Budget("2.5", "1e-5")
-    add = calibrate_marginals(workload, budget, Relation.ADD_REMOVE, Unit(), "rounded").stds[0]
-    replace = calibrate_marginals(workload, budget, Relation.REPLACE_ONE, Unit(), "rounded").stds[0]
+    add = calibrate_marginals(workload.shares, budget, Relation.ADD_REMOVE, Unit(), "rounded").stds[0]
+    replace = calibrate_marginals(workload.shares, budget, Relation.REPLACE_ONE, Unit(), "rounded").stds[0]
     assert add == pytest.approx(1.634 * math.sqrt(91), rel=5e-4)
     assert replace == pytest.approx(add * math.sqrt(2))
 
 
 def z_scores(scale: float) -> np.ndarray:
     """Released minus true, over the declared std, when the noise drawn is `scale` times what was declared."""
-    noise = calibrate_marginals(WORKLOAD, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
+    noise = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
     drawn = MarginalNoise(tuple(std * scale for std in noise.stds), noise.event, "rounded")
     exact = [np.full((100, 50), 10) for _ in WORKLOAD.cliques]
     noisy, _ = release_counts(exact, drawn, Relation.ADD_REMOVE, Unit(), operating_system_randomness())
@@ -111,15 +111,15 @@ def test_the_noise_has_the_declared_scale_and_a_wrong_one_is_caught() -> None:
 
 
 def test_a_planted_wrong_scale_changes_the_event_too() -> None:
-    noise = calibrate_marginals(WORKLOAD, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
+    noise = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
     weak = MarginalNoise(tuple(std * 0.8 for std in noise.stds), noise.event, "rounded")
     _, event = release_counts(counts_of([]), weak, Relation.ADD_REMOVE, Unit(), operating_system_randomness())
     assert event != noise.event
 
 
 def test_opendp_noise_is_charged_as_zcdp_and_costs_more_noise() -> None:
-    rounded = calibrate_marginals(WORKLOAD, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
-    discrete = calibrate_marginals(WORKLOAD, BUDGET, Relation.ADD_REMOVE, Unit(), "opendp")
+    rounded = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
+    discrete = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), "opendp")
     assert isinstance(discrete.event, ZeroConcentrated)
     assert discrete.stds[0] > rounded.stds[0]
     noisy, event = release_counts(counts_of([]), discrete, Relation.ADD_REMOVE, Unit(), operating_system_randomness())

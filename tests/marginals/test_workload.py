@@ -9,7 +9,7 @@ import pytest
 from tests.examples import SPEC
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.marginals.workload import choose_workload
+from understudy.pipelines.marginals.workload import choose_workload, noise_stds
 from understudy.pipelines.spec import parse_spec
 
 DOMAIN = TableDomain.of(parse_spec(SPEC))
@@ -25,7 +25,7 @@ def test_named_workloads(marginals: str, wide: int, order: int) -> None:
 
 def test_one_way_marginals_get_their_share_and_less_noise() -> None:
     workload = choose_workload("all-2way", DOMAIN, one_way_share=0.4)
-    stds = dict(zip(workload.cliques, workload.noise_stds(2.0, 3.0), strict=True))
+    stds = dict(zip(workload.cliques, noise_stds(workload.shares, 2.0, 3.0), strict=True))
     assert stds[0,] == pytest.approx(2.0 * 3.0 / math.sqrt(0.4 / 6))
     assert stds[0, 1] == pytest.approx(2.0 * 3.0 / math.sqrt(0.6 / 15))
     assert 1 / math.sqrt(sum((3.0 / std) ** 2 for std in stds.values())) == pytest.approx(2.0)
