@@ -48,9 +48,7 @@ def statistics_multiplier(budget: Budget, share: float) -> float:
     return calibrate_gaussian(budget) / math.sqrt(share)
 
 
-def calibrated(
-    design: MixtureDesign, mixtures: int, spent: float | None, budget: Budget, tolerance: float
-) -> float:
+def calibrated(design: MixtureDesign, mixtures: int, spent: float | None, budget: Budget, tolerance: float) -> float:
     """Smallest multiplier (relative `tolerance`, rounded up) that keeps mixtures and what is `spent` in budget."""
     delta, target = float(budget.delta), float(budget.epsilon)
 
@@ -62,14 +60,10 @@ def calibrated(
 
     start = _smallest(lambda z: _renyi_epsilon(leaf(z), mixtures, spent, delta), target, 0.01, 1.0)
     interval = min(1e-3, target / 1000) if tolerance < 0.01 else min(4e-3, target / 300)
-    return _smallest(
-        lambda z: _coarse_epsilon(leaf(z), mixtures, spent, delta, interval), target, tolerance, start
-    )
+    return _smallest(lambda z: _coarse_epsilon(leaf(z), mixtures, spent, delta, interval), target, tolerance, start)
 
 
-def certified(
-    design: MixtureDesign, mixtures: int, spent: float | None, budget: Budget
-) -> tuple[MixtureDesign, Loss]:
+def certified(design: MixtureDesign, mixtures: int, spent: float | None, budget: Budget) -> tuple[MixtureDesign, Loss]:
     """The design with its noise set and the loss that the ledger's own accountant reports for the whole release."""
     z = calibrated(design, mixtures, spent, budget, tolerance=1e-3)
     for _ in range(20):
@@ -79,9 +73,7 @@ def certified(
         if loss.epsilon <= float(budget.epsilon):
             return final, loss
         z *= 1.01
-    raise SpecError(
-        "no noise level fits this budget", "raise epsilon, or lower the order or the number of records"
-    )
+    raise SpecError("no noise level fits this budget", "raise epsilon, or lower the order or the number of records")
 
 
 def sweep(
@@ -112,9 +104,7 @@ def paper_epsilon(design: MixtureDesign, class_size: float, mixtures: int, delta
 
 
 @lru_cache(maxsize=512)
-def _coarse_epsilon(
-    leaf: PoissonSampled, count: int, spent: float | None, delta: float, interval: float
-) -> float:
+def _coarse_epsilon(leaf: PoissonSampled, count: int, spent: float | None, delta: float, interval: float) -> float:
     """A pessimistic PLD bound on a coarser grid than the ledger's: an upper bound itself, and ten times faster."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 

@@ -32,7 +32,7 @@ def clip_rows(rows: np.ndarray, norm_bound: int) -> None:
     _clip_kernel(rows, norm_bound)
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True)
 def _clip_kernel(rows: np.ndarray, norm_bound: int) -> None:
     limit = np.int64(norm_bound) * np.int64(norm_bound)
     for i in range(rows.shape[0]):

@@ -44,7 +44,7 @@ _SATURATION = 2**30
 
 @dataclass(frozen=True)
 class MixtureDesign:
-    """Everything public about the mixtures. `rate` (Poisson) or `order` of at least `minimum` (fixed) says who enters."""
+    """What is public about the mixtures. `rate` (Poisson) or `order` of at least `minimum` (fixed) says who enters."""
 
     sampler: Literal["poisson", "fixed"]
     rate: float
@@ -92,8 +92,8 @@ def release_mixtures(
 ) -> np.ndarray:
     """Noisy sums (int32), class after class, `mixtures[k]` of class k.
 
-    `records` is the int32 matrix already clipped to `design.norm_bound`; `class_rows[k]` lists the rows of class k. Random
-    words are drawn here, in one fixed order; threads only do arithmetic, so their number cannot change the result.
+    `records` is the int32 matrix already clipped to `design.norm_bound`; `class_rows[k]` lists the rows of class k.
+    Random words are drawn here, in one fixed order; threads only do arithmetic, so their number changes nothing.
     """
     width = records.shape[1]
     out = np.empty((sum(mixtures), width), dtype=np.int32)
@@ -141,7 +141,7 @@ def _fill(
     return start * out.shape[1], positions, table.halves(words, positions)
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True)
 def _sum_kernel(
     records: np.ndarray, rows: np.ndarray, starts: np.ndarray, members: np.ndarray, sums: np.ndarray
 ) -> None:

@@ -66,9 +66,7 @@ class MixingMethod:
             )
         return MethodPlan(self.name, _charges(design), _noise(design), _steps(design), _details(decision))
 
-    def measure(
-        self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase
-    ) -> Measurement:
+    def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
         options = mixing_options(spec, table.domain)
         design = MixingDesign.from_facts(plan.details["design"])
         values, labels = read_vectors(table, options.label)
@@ -169,9 +167,7 @@ def public_frame(options: MixingOptions, domain: TableDomain) -> Frame:
 def sum_reader(measured: Measurement, options: MixingOptions, domain: TableDomain) -> SumReader:
     design = MixingDesign.from_facts(dict(measured.facts["design"]))
     frame = bought_frame(public_frame(options, domain), measured.arrays.get("statistics"), design, options)
-    return SumReader(
-        design, frame, list(measured.facts["counts"]), measured.arrays, options.denoise, options.image
-    )
+    return SumReader(design, frame, list(measured.facts["counts"]), measured.arrays, options.denoise, options.image)
 
 
 def _statistics(
@@ -194,9 +190,7 @@ def _noise(design: MixingDesign) -> tuple[NoiseLine, ...]:
     lines = []
     if design.statistics is not None:
         std = design.statistics.sigma * design.statistics.unit
-        lines.append(
-            NoiseLine("class sums", design.classes * design.width, std, "features scaled to [-1, 1]")
-        )
+        lines.append(NoiseLine("class sums", design.classes * design.width, std, "features scaled to [-1, 1]"))
     std = design.mixtures.sigma * design.unit
     note = f"a mean of about {design.mixtures.order} records has noise {std / design.mixtures.order:.4g}"
     return (*lines, NoiseLine("mixture sums", design.classes * design.per_class * design.width, std, note))

@@ -43,9 +43,7 @@ class MixingOptions(Public):
         "bounds",
         description="what one unit of a column is: half its range, a noisy standard deviation, or your own",
     )
-    statistics_share: float = Field(
-        0.1, gt=0, lt=1, description="part of the budget for class sizes and means"
-    )
+    statistics_share: float = Field(0.1, gt=0, lt=1, description="part of the budget for class sizes and means")
     clip: float | None = Field(
         None,
         gt=0,
@@ -129,9 +127,7 @@ def _check_privacy(spec: ReleaseSpec) -> None:
 
 def _check_columns(options: MixingOptions, domain: TableDomain) -> None:
     if options.label not in domain.names:
-        raise SpecError(
-            f"method.label: no modelled column is named {options.label!r}", "name a category column"
-        )
+        raise SpecError(f"method.label: no modelled column is named {options.label!r}", "name a category column")
     if domain.columns[domain.index(options.label)].kind != "category":
         raise SpecError(f"method.label: {options.label!r} is not a category", "name a category column")
     others = [column for column in domain.columns if column.name != options.label]
@@ -150,9 +146,7 @@ def _check_columns(options: MixingOptions, domain: TableDomain) -> None:
     for key in ("records", "class_sizes"):
         _check_keys(f"method.{key}", getattr(options, key), labels)
     if options.image is not None and options.image[0] * options.image[1] != len(others):
-        raise SpecError(
-            f"method.image: {len(others)} numeric columns are not an image of that size", "correct it"
-        )
+        raise SpecError(f"method.image: {len(others)} numeric columns are not an image of that size", "correct it")
 
 
 def _check_keys(where: str, given: object, known: set[str]) -> None:

@@ -50,9 +50,7 @@ def draw_statistics(
     return release_statistics(records, labels, design.classes, design.statistics, randomness)
 
 
-def to_records(
-    values: np.ndarray, labels: np.ndarray, frame: Frame, unit: float, norm_bound: int
-) -> np.ndarray:
+def to_records(values: np.ndarray, labels: np.ndarray, frame: Frame, unit: float, norm_bound: int) -> np.ndarray:
     """Centred, scaled vectors on the grid, each of norm at most `norm_bound`."""
     records = np.empty(values.shape, dtype=np.int32)
     scales = frame.scales.astype(np.float32)
@@ -91,9 +89,7 @@ def draw_slice(
     return arrays
 
 
-def bought_frame(
-    constants: Frame, noisy: np.ndarray | None, design: MixingDesign, options: MixingOptions
-) -> Frame:
+def bought_frame(constants: Frame, noisy: np.ndarray | None, design: MixingDesign, options: MixingOptions) -> Frame:
     """The frame of the mixtures: the public one, moved and scaled by what was bought. Post-processing."""
     if noisy is None or design.statistics is None:
         return constants
@@ -107,9 +103,7 @@ def bought_frame(
     return Frame(centres, scales, sizes)
 
 
-def records_per_class(
-    options: MixingOptions, design: MixingDesign, labels: list[str], sizes: np.ndarray
-) -> list[int]:
+def records_per_class(options: MixingOptions, design: MixingDesign, labels: list[str], sizes: np.ndarray) -> list[int]:
     """How many mixtures each class gets: never more than `per_class`, which is what is charged."""
     if isinstance(options.records, dict):
         return [options.records[label] for label in labels]

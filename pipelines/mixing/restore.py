@@ -39,9 +39,7 @@ class SumReader:
         self.counts = counts
         self.arrays = arrays
         self.records = sum(counts)
-        self.orders = np.array(
-            [max(design.mixtures.expected_order(float(size)), 1e-9) for size in frame.sizes]
-        )
+        self.orders = np.array([max(design.mixtures.expected_order(float(size)), 1e-9) for size in frame.sizes])
         self._basis = image_basis(*image) if image is not None and denoise == "spectral" else None
         self._maps = self._restorations() if denoise == "spectral" else None
 

@@ -109,7 +109,7 @@ def _exact_gap(word: int, rate: float, coins: int, randomness: RandomSource) -> 
                 return int(mpmath.floor(least))
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True)
 def _group(heads: np.ndarray, mixtures: int, slots: np.ndarray, members: np.ndarray) -> None:
     """Counting sort of the heads by mixture; within a mixture in record order."""
     for index in range(heads.size):
@@ -119,7 +119,7 @@ def _group(heads: np.ndarray, mixtures: int, slots: np.ndarray, members: np.ndar
         slots[mixture] += 1
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True)
 def _floyd(words: np.ndarray, mixtures: int, order: int, population: int, members: np.ndarray) -> np.ndarray:
     """Floyd's subsets, one word a draw; returns the indices of words whose product fell into the biased remainder."""
     chosen = np.zeros(population, dtype=np.uint8)
@@ -139,9 +139,8 @@ def _floyd(words: np.ndarray, mixtures: int, order: int, population: int, member
             if low < bound and low < (np.uint64(0) - bound) % bound:
                 rejected[rejections] = index
                 rejections += 1
-            pick = np.int64(high_part >> np.uint64(32))
-            if chosen[pick]:
-                pick = top
+            drawn = np.int64(high_part >> np.uint64(32))
+            pick = np.int64(top) if chosen[drawn] else drawn
             chosen[pick] = 1
             members[index] = pick
         for s in range(order):

@@ -69,14 +69,10 @@ def from_unit(unit: np.ndarray, column: DomainColumn) -> np.ndarray:
     return np.clip(numbers, low, high)
 
 
-def to_batch(
-    units: np.ndarray, labels: np.ndarray, label: str, domain: TableDomain, first_id: int
-) -> pa.RecordBatch:
+def to_batch(units: np.ndarray, labels: np.ndarray, label: str, domain: TableDomain, first_id: int) -> pa.RecordBatch:
     """Typed rows as `decoding.decode` lays them out: surrogate ids, then the columns in domain order."""
     rng = np.random.default_rng()  # decode_column asks for one; a category draws nothing from it
-    arrays = [
-        pa.array(np.arange(first_id, first_id + len(labels), dtype=np.int64)) for _ in domain.surrogates
-    ]
+    arrays = [pa.array(np.arange(first_id, first_id + len(labels), dtype=np.int64)) for _ in domain.surrogates]
     feature = 0
     for column in domain.columns:
         if column.name == label:

@@ -21,6 +21,7 @@ from functools import lru_cache
 import numba
 import numpy as np
 from scipy.special import ndtr
+
 from understudy.pipelines.privacy.noise import (
     RandomSource,
     _certified_magnitudes,
@@ -36,7 +37,7 @@ _GUIDE_SHIFT = 16
 
 @dataclass(frozen=True)
 class GaussianTable:
-    """Thresholds for one sigma: `cut` falls with the magnitude, `guide` says where to start for the leading bits of w."""
+    """Thresholds for one sigma: `cut` falls with the magnitude, `guide` says where to start for w's leading bits."""
 
     sigma: float
     guide: np.ndarray
@@ -98,7 +99,7 @@ def table_gaussian(shape: int | tuple[int, ...], sigma: float, randomness: Rando
     return draws.reshape(shape)
 
 
-@numba.njit(nogil=True, cache=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@numba.njit(nogil=True, cache=True, boundscheck=False)
 def _add_kernel(
     into: np.ndarray,
     words: np.ndarray,

@@ -71,8 +71,7 @@ def test_replacing_a_drawn_record_moves_a_fixed_mixture_by_at_most_twice_the_bou
     opposite = rows.copy()
     opposite[7] = -rows[7]
     sums = [
-        release_mixtures(data, [np.arange(40)], [200], FIXED, replayed(3)).astype(np.int64)
-        for data in (rows, opposite)
+        release_mixtures(data, [np.arange(40)], [200], FIXED, replayed(3)).astype(np.int64) for data in (rows, opposite)
     ]
     squares = np.square(sums[1] - sums[0]).sum(axis=1)
     assert squares.max() <= (2 * FIXED.norm_bound) ** 2

@@ -1,0 +1,252 @@
+"""Mixing: accuracy of the paper's CNN trained on released records, and the speed of releasing them.
+
+`mixing.{mnist,fashion}.{eps}.accuracy` at delta 1e-5 under ADD_REMOVE, everything charged (class statistics
+and mixtures), order chosen by predicted signal-to-noise; `.l{order}.accuracy` for single orders (--orders);
+`.inf.l{order}.accuracy` without noise, as in the paper's Table 2; `.local_perturbation` and
+`.random_projection` for its baselines, soundly accounted too. Peers are the paper's own figures: Table 2, best
+l. `mixing.records_per_second` and `mixing.release.*` are for 60,000 mixtures of 784 features at l = 4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+from decimal import Decimal
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.support.figures import Figures, measured
+from understudy.pipelines.evaluation.classifiers import Training, cnn_accuracy, train_cnn
+from understudy.pipelines.mixing.design import MixingDesign, decide
+from understudy.pipelines.mixing.figure import plot_epsilon_against_noise
+from understudy.pipelines.mixing.grid import clip_rows, on_grid
+from understudy.pipelines.mixing.mechanism import MixtureDesign, release_mixtures
+from understudy.pipelines.mixing.options import MixingOptions
+from understudy.pipelines.mixing.release import (
+    Frame,
+    bought_frame,
+    class_rows,
+    draw_slice,
+    draw_statistics,
+    mixture_records,
+    records_per_class,
+)
+from understudy.pipelines.mixing.restore import SumReader
+from understudy.pipelines.privacy.accounting import calibrate_gaussian
+from understudy.pipelines.privacy.noise import operating_system_randomness
+from understudy.pipelines.privacy.relation import Budget
+
+DELTA = Decimal("1e-5")
+SIDE, CLASSES = 28, 10
+FOLDERS = {"mnist": "mnist", "fashion": "fashion_mnist"}
+EPSILONS = ("10", "20", "1", "3")
+GREY = 0.2  # a public constant near the middle of any picture, subtracted before class means are bought
+CLIPS = {"mnist": (9.0, 6.0), "fashion": (11.0, 7.0)}  # public norm bounds: of a picture, of its residual
+PAPER = {
+    ("mnist", "10"): 0.7808,
+    ("mnist", "20"): 0.7807,
+    ("fashion", "10"): 0.6748,
+    ("fashion", "20"): 0.6791,
+}
+PAPER_WITHOUT_NOISE = {
+    "mnist": {1: 0.9885, 4: 0.9462, 32: 0.8237},
+    "fashion": {1: 0.9064, 4: 0.8454, 32: 0.6970},
+}
+LOOP_RECORDS = 1000
+
+
+class Pictures(NamedTuple):
+    images: np.ndarray
+    labels: np.ndarray
+    test_images: np.ndarray
+    test_labels: np.ndarray
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs", type=int, default=1, help="releases and trainings averaged in a figure")
+    parser.add_argument("--epochs", type=int, default=5, help="passes over the released records")
+    parser.add_argument("--records", type=int, default=60_000, help="records released")
+    parser.add_argument("--orders", type=int, nargs="*", default=[], help="also these orders, one figure each")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--plot", type=Path, help="write the paper's Figure 3 here and stop")
+
+
+def run(args: argparse.Namespace) -> None:
+    if args.plot is not None:
+        plot_epsilon_against_noise(args.plot)
+        return
+    figures = Figures(args.only)
+    if figures.wants("mixing.records_per_second") or figures.wants("mixing.release."):
+        _speed(figures)
+    for name, folder in FOLDERS.items():
+        if not figures.wants(f"mixing.{name}.") or not (args.data / folder).is_dir():
+            continue
+        pictures = _load(args.data / folder)
+        for epsilon in EPSILONS:
+            _private(figures, name, pictures, epsilon, args)
+        _without_noise(figures, name, pictures, args)
+
+
+def _private(figures: Figures, name: str, pictures: Pictures, epsilon: str, args: argparse.Namespace) -> None:
+    for order in ("auto", *args.orders):
+        figure = f"mixing.{name}.{epsilon}" + ("" if order == "auto" else f".l{order}")
+        if not figures.wants(f"{figure}.accuracy"):
+            continue
+        scores = []
+        with measured() as cost:
+            for seed in range(args.runs):
+                images, labels = released_pictures(pictures, name, epsilon, order, args.records)
+                scores.append(_score(images, labels, pictures, seed, args))
+        figures.show(f"{figure}.accuracy", float(np.mean(scores)), "DP-CDA", PAPER.get((name, epsilon)))
+        figures.show(f"{figure}.accuracy_std", float(np.std(scores)))
+        figures.show(f"{figure}.cpu_seconds", cost.cpu_seconds / args.runs)
+    for baseline in (_local_perturbation, _random_projection):
+        figure = f"mixing.{name}.{epsilon}.{baseline.__name__.strip('_')}"
+        if figures.wants(figure):
+            images = baseline(pictures.images, CLIPS[name][0], epsilon)
+            figures.show(figure, _score(images, pictures.labels, pictures, 0, args))
+
+
+def released_pictures(
+    pictures: Pictures, name: str, epsilon: str, order: int | str, records: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """One release of a labelled set of pictures, as the method makes it, and the records restored from it."""
+    clip_picture, clip_residual = CLIPS[name]
+    options = MixingOptions.model_validate(
+        {
+            "label": "label",
+            "rows": len(pictures.labels),
+            "records": records,
+            "order": order,
+            "clip": clip_residual,
+            "statistics_clip": clip_picture,
+            "image": (SIDE, SIDE),
+        }
+    )
+    design = decide(options, CLASSES, SIDE * SIDE, Budget(Decimal(epsilon), DELTA)).design
+    randomness = operating_system_randomness()
+    constants = Frame(np.full((CLASSES, SIDE * SIDE), GREY), np.ones(SIDE * SIDE), np.ones(CLASSES))
+    noisy = draw_statistics(pictures.images, pictures.labels, design, constants, randomness)
+    frame = bought_frame(constants, noisy, design, options)
+    mixed = mixture_records(pictures.images, pictures.labels, design, frame)
+    rows = class_rows(pictures.labels, CLASSES)
+    counts = records_per_class(options, design, [], frame.sizes)
+    arrays = {}
+    for number, (start, stop) in enumerate(design.slices):
+        wanted = [min(max(count - start, 0), stop - start) for count in counts]
+        arrays[f"sums_{number:05d}"] = draw_slice(mixed, rows, wanted, design, None, randomness)["sums"]
+    return _restored(design, frame, counts, arrays, options)
+
+
+def _restored(
+    design: MixingDesign, frame: Frame, counts: list[int], arrays: dict[str, np.ndarray], options: MixingOptions
+) -> tuple[np.ndarray, np.ndarray]:
+    reader = SumReader(design, frame, counts, arrays, options.denoise, options.image)
+    blocks = [(units.astype(np.float32), labels) for units, labels in reader.blocks()]
+    images = np.clip(np.concatenate([units for units, _ in blocks]), 0.0, 1.0)
+    return images, np.concatenate([labels for _, labels in blocks])
+
+
+def _score(images: np.ndarray, labels: np.ndarray, pictures: Pictures, seed: int, args: argparse.Namespace) -> float:
+    training = Training(epochs=args.epochs, threads=args.threads)
+    model = train_cnn(images.reshape(-1, SIDE, SIDE), labels, CLASSES, seed, training)
+    return cnn_accuracy(model, pictures.test_images.reshape(-1, SIDE, SIDE), pictures.test_labels)
+
+
+def _without_noise(figures: Figures, name: str, pictures: Pictures, args: argparse.Namespace) -> None:
+    """The paper's epsilon = infinity: means of l pictures of one class. Not private; its generator is numpy's."""
+    rng = np.random.default_rng(0)
+    for order, paper in PAPER_WITHOUT_NOISE[name].items():
+        figure = f"mixing.{name}.inf.l{order}.accuracy"
+        if not figures.wants(figure):
+            continue
+        means, labels = [], []
+        for k in range(CLASSES):
+            rows = np.flatnonzero(pictures.labels == k)
+            count = len(pictures.labels) // CLASSES
+            chosen = rng.permuted(np.tile(rows, (-(-count * order // len(rows)), 1)), axis=1).ravel()
+            chosen = chosen[: count * order].reshape(count, order)
+            means.append(sum(pictures.images[chosen[:, i]] for i in range(order)) / np.float32(order))
+            labels.append(np.full(count, k))
+        score = _score(np.concatenate(means), np.concatenate(labels), pictures, 0, args)
+        figures.show(figure, score, "DP-CDA", paper)
+
+
+def _local_perturbation(images: np.ndarray, clip: float, epsilon: str) -> np.ndarray:
+    """Every picture clipped and noised by itself: a record replaced moves it by at most 2c."""
+    rng = np.random.default_rng(0)
+    centred = images - np.float32(GREY)
+    centred /= np.maximum(1.0, np.linalg.norm(centred, axis=1, keepdims=True) / clip)
+    std = 2 * clip * calibrate_gaussian(Budget(Decimal(epsilon), DELTA))
+    return np.clip(centred + GREY + rng.normal(0, std, images.shape), 0, 1).astype(np.float32)
+
+
+def _random_projection(images: np.ndarray, clip: float, epsilon: str, width: int = 64) -> np.ndarray:
+    """The same in a random subspace of public directions, projected back."""
+    rng = np.random.default_rng(0)
+    basis, _ = np.linalg.qr(rng.normal(size=(images.shape[1], width)))
+    low = (images - np.float32(GREY)) @ basis.astype(np.float32)
+    low /= np.maximum(1.0, np.linalg.norm(low, axis=1, keepdims=True) / clip)
+    std = 2 * clip * calibrate_gaussian(Budget(Decimal(epsilon), DELTA))
+    noisy = low + rng.normal(0, std, low.shape)
+    return np.clip(noisy @ basis.T + GREY, 0, 1).astype(np.float32)
+
+
+def _speed(figures: Figures) -> None:
+    """60,000 mixtures of 784 features at l = 4, against Algorithm 1 as a loop over records with numpy's noise."""
+    design = MixtureDesign("poisson", 4 / 6000, 4, 6000, 0.5)
+    images = np.random.default_rng(0).random((60_000, SIDE * SIDE), dtype=np.float32)
+    labels = np.arange(60_000) % CLASSES
+    rows = class_rows(labels, CLASSES)
+    records = np.concatenate([on_grid(part, 10 / design.norm_bound) for part in np.split(images, 20)])
+    clip_rows(records, design.norm_bound)
+    randomness = operating_system_randomness()
+    release_mixtures(records[:100], [np.arange(10)] * CLASSES, [5] * CLASSES, design, randomness)  # compile
+    with measured() as cost:
+        release_mixtures(records, rows, [6000] * CLASSES, design, randomness)
+    with measured() as loop:
+        _algorithm_1(images, rows, LOOP_RECORDS, 4, 0.25)
+    figures.show(
+        "mixing.records_per_second",
+        60_000 / cost.seconds,
+        "loop over records",
+        LOOP_RECORDS / loop.seconds,
+    )
+    figures.show("mixing.release.seconds", cost.seconds)
+    figures.show("mixing.release.cpu_seconds", cost.cpu_seconds)
+    figures.show("mixing.release.peak_mb", cost.peak_mb)
+
+
+def _algorithm_1(
+    images: np.ndarray, rows: list[np.ndarray], count: int, order: int, sigma: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The paper's Algorithm 1, steps 8 to 16, line by line."""
+    rng = np.random.default_rng(0)
+    records, labels = [], []
+    for k in range(len(rows)):
+        for _ in range(count // len(rows)):
+            chosen = rng.choice(rows[k], order, replace=False)
+            one_hot = np.zeros(len(rows))
+            total = np.zeros(images.shape[1])
+            for i in chosen:
+                total = total + images[i]
+                one_hot[k] += 1
+            records.append(total / order + rng.normal(0, sigma, len(total)))
+            labels.append(int(np.argmax(one_hot / order + rng.normal(0, sigma, len(one_hot)))))
+    return np.array(records), np.array(labels)
+
+
+def _load(folder: Path) -> Pictures:
+    def read(name: str, header: int) -> np.ndarray:
+        with gzip.open(folder / f"{name}-ubyte.gz") as file:
+            return np.frombuffer(file.read(), dtype=np.uint8, offset=header)
+
+    def images(part: str) -> np.ndarray:
+        return read(f"{part}-images-idx3", 16).reshape(-1, SIDE * SIDE) / np.float32(255)
+
+    def labels(part: str) -> np.ndarray:
+        return read(f"{part}-labels-idx1", 8).astype(np.int64)
+
+    return Pictures(images("train"), labels("train"), images("t10k"), labels("t10k"))
