@@ -51,15 +51,14 @@ def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> Me
     shares = (1.0,) if alone else (first, pairs.RADIUS_SHARE, 1 - first - pairs.RADIUS_SHARE)
     multipliers = [multiplier / math.sqrt(share) * (1 + 1e-12) for share in shares]
     noise = [
-        NoiseLine("marginals", sum(_marginal_sizes(layout)), _marginal_std(spec, layout, multipliers[0]), "in rows")
+        NoiseLine("marginals", sum(_marginal_sizes(layout)), marginal_std(spec, layout, multipliers[0]), "in rows")
     ]
     grid = MAX_GRID
     if not alone:
         clipping = _clipping(spec)
         grid = drawable_grid(multipliers[2] * clipping.sensitivity(float(clipping.edges(layout)[-1])))
         numbers = sum(len(block.rows) for block in pairs.product_blocks(layout, 1.0))
-        sizes = np.array([EXPECTED_SQUARE] * len(layout.numeric) + [1.0] * len(layout.categories))
-        radius = math.sqrt((sizes.sum() ** 2 - (sizes**2).sum()) / 2)
+        radius = expected_radius(layout)
         std = multipliers[2] * clipping.sensitivity(radius)
         noise.append(
             NoiseLine("products", numbers, std, f"of rank scores in [-1, 1], at a radius of about {radius:.3g}")
@@ -87,7 +86,7 @@ def measure(
     layout = Layout.of(table.domain, options.label, made.details["grid"])
     multipliers = made.details["noise_multipliers"]
     counts = _marginal_counts(table, layout)
-    std = _marginal_std(spec, layout, multipliers[0])
+    std = marginal_std(spec, layout, multipliers[0])
     facts = {"mode": options.mode, "label": options.label, "grid": layout.grid, "marginal_noise": std}
     marginals = purchase(
         made.charges[0],
@@ -128,6 +127,12 @@ def generate(measured: Measurement, domain: TableDomain, rows: int | None, progr
     return sample_table(models, layout, number_map, wanted, rng, lambda done: progress(done, wanted, "rows drawn"))
 
 
+def expected_radius(layout: Layout) -> float:
+    """A public guess of the radius the release will choose."""
+    sizes = np.array([EXPECTED_SQUARE] * len(layout.numeric) + [1.0] * len(layout.categories))
+    return math.sqrt((sizes.sum() ** 2 - (sizes**2).sum()) / 2)
+
+
 def score_tables(marginals: Measurement, layout: Layout) -> list[np.ndarray]:
     """Integer scores of every code of each numeric column, (classes, size); a null scores 0."""
     tables = []
@@ -151,12 +156,19 @@ def score_writer(batch: pa.RecordBatch, layout: Layout, tables: list[np.ndarray]
     return write
 
 
+def marginals_of(measured: Measurement, layout: Layout, index: int) -> np.ndarray:
+    """The released one-way counts of a column, (classes, size)."""
+    ends = np.cumsum(_marginal_sizes(layout))
+    place = (*layout.numeric, *layout.categories).index(index)
+    return measured.arrays["marginals"][:, ends[place] - layout.column(index).size : ends[place]].astype(np.float64)
+
+
 def _number_axes(measured: Measurement, layout: Layout, label: int) -> list[Axis]:
     """Each numeric column on its axis, scored by mid-ranks in [-1, 1]."""
     axes = []
     for index in layout.numeric:
         column = layout.column(index)
-        probabilities = _distribution(_marginal(measured, layout, index)[label, : column.value_codes])
+        probabilities = _distribution(marginals_of(measured, layout, index)[label, : column.value_codes])
         above = np.cumsum(probabilities)
         axes.append(axis_from_probabilities(probabilities, np.clip(2 * above - probabilities - 1, -1.0, 1.0)))
     return axes
@@ -164,7 +176,7 @@ def _number_axes(measured: Measurement, layout: Layout, label: int) -> list[Axis
 
 def _class_estimates(measured: Measurement, layout: Layout, label: int, axes: list[Axis]) -> Estimates:
     """Rank scores take the place of numbers: their means come from the marginals, covariances from the products."""
-    marginals = [_marginal(measured, layout, index)[label] for index in (*layout.numeric, *layout.categories)]
+    marginals = [marginals_of(measured, layout, index)[label] for index in (*layout.numeric, *layout.categories)]
     precision = np.array([1 / len(one) for one in marginals])
     total = float(np.sum([one.sum() for one in marginals] * precision) / precision.sum())
     rows = max(total, measured.facts["marginal_noise"], 1.0)
@@ -196,13 +208,8 @@ def _marginal_sizes(layout: Layout) -> list[int]:
     return [layout.column(index).size for index in (*layout.numeric, *layout.categories)]
 
 
-def _marginal(measured: Measurement, layout: Layout, index: int) -> np.ndarray:
-    ends = np.cumsum(_marginal_sizes(layout))
-    place = (*layout.numeric, *layout.categories).index(index)
-    return measured.arrays["marginals"][:, ends[place] - layout.column(index).size : ends[place]].astype(np.float64)
-
-
-def _marginal_std(spec: ReleaseSpec, layout: Layout, multiplier: float) -> float:
+def marginal_std(spec: ReleaseSpec, layout: Layout, multiplier: float) -> float:
+    """Noise of one count, in rows."""
     one = counts_sensitivity(spec.privacy.relation, spec.privacy.unit.max_rows)
     return multiplier * one * math.sqrt(layout.slots)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 
 import pyarrow as pa
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.gaussian import copula, learned_moments, noisy_moments, sampling_noise
+from understudy.pipelines.gaussian.agreement import copula_agreement, moments_agreement
+from understudy.pipelines.gaussian.choice import advice
 from understudy.pipelines.gaussian.layout import Layout
 from understudy.pipelines.gaussian.options import GaussianOptions, read_options
 from understudy.pipelines.measurement import Measurement
-from understudy.pipelines.method import MethodPlan, PrivateTable, Progress, Purchase
+from understudy.pipelines.method import Agreement, MethodPlan, PrivateTable, Progress, Purchase
 from understudy.pipelines.spec import ReleaseSpec
 
 _GENERATORS = {
@@ -18,6 +21,7 @@ _GENERATORS = {
     "copula": copula.generate,
     "sampling-noise": sampling_noise.generate,
 }
+_AGREEMENTS = {"noisy-moments": moments_agreement, "copula": copula_agreement}
 
 
 class GaussianMethod:
@@ -25,7 +29,9 @@ class GaussianMethod:
 
     def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan:
         options = read_options(spec, domain)
-        return _mode_of(options, domain).plan(spec, domain, options)
+        made: MethodPlan = _mode_of(options, domain).plan(spec, domain, options)
+        line, comparison = advice(spec, Layout.of(domain, options.label, 1), options)
+        return replace(made, steps=(*made.steps, line), details={**made.details, "comparison": comparison})
 
     def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
         options = read_options(spec, table.domain)
@@ -40,6 +46,11 @@ class GaussianMethod:
         progress: Progress,
     ) -> pa.Table:
         return _GENERATORS[measured.facts["mode"]](measured, domain, rows, progress)
+
+    def agreement(self, synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
+        """Means and shares of the synthetic table beside the released ones; samples are their own release."""
+        check = _AGREEMENTS.get(measured.facts["mode"])
+        return check(synthetic, measured, domain) if check else []
 
 
 def _mode_of(options: GaussianOptions, domain: TableDomain) -> ModuleType:

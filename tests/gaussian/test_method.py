@@ -99,6 +99,23 @@ def test_plan_fits_the_budget_and_buys_what_it_planned(doubles: SimpleNamespace,
         assert all(array.dtype == np.int64 for array in measurement.arrays.values())
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_agreement_accepts_the_made_table_and_no_other(doubles: SimpleNamespace, mode: str) -> None:
+    made = doubles.release(doubles.make_spec(COLUMNS, mode), people(20_000), rows=20_000)
+    lines = GaussianMethod().agreement(made.table, made.measured, made.domain)
+    assert len(lines) >= 5
+    assert all(line.distance <= line.allowed for line in lines)
+    wrong = made.table.set_column(1, "age", pa.array([99] * 20_000)).set_column(6, "vip", pa.array([True] * 20_000))
+    failed = {
+        line.query
+        for line in GaussianMethod().agreement(wrong, made.measured, made.domain)
+        if line.distance > line.allowed
+    }
+    assert {query.split()[-1] for query in failed} >= (
+        {"age"} if "copula" in mode and "label" in mode else {"age", "vip"}
+    )
+
+
 def test_generation_is_a_function_of_the_measurement(doubles: SimpleNamespace) -> None:
     made = doubles.release(doubles.make_spec(COLUMNS), people(2000), rows=200)
     again = GaussianMethod().generate(made.measured, made.spec, made.domain, 200, lambda *_: None)
@@ -139,6 +156,8 @@ def test_degenerate_data_gives_a_valid_release(doubles: SimpleNamespace, mode: s
     for seed in range(2):
         made = doubles.release(doubles.make_spec(COLUMNS, mode), DEGENERATE[name], seed=seed, rows=1 + 49 * seed)
         assert_conforms(made.table, 1 + 49 * seed)
+        lines = GaussianMethod().agreement(made.table, made.measured, made.domain)
+        assert all(line.distance <= line.allowed for line in lines)
         assert_conforms(GaussianMethod().generate(made.measured, made.spec, made.domain, 1, lambda *_: None), 1)
 
 
