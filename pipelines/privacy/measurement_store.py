@@ -62,11 +62,15 @@ class MeasurementStore:
         return self.root / mid
 
     def ready(self) -> None:
-        """Before anything is charged: the place exists, takes a durable write and has room."""
+        """Before anything is charged: the place exists, takes a durable write and has room.
+
+        The probe is made as a measurement is, so that what Arrow loads on first use is loaded before T1, not after.
+        """
         probe = self.root / f".probe-{uuid.uuid4().hex}"
+        content = _to_parquet({"probe": np.zeros(1)}).ljust(65536, b"\0")
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            _write_durably(probe, b"\0" * 65536)
+            _write_durably(probe, content)
             probe.unlink()
             free = shutil.disk_usage(self.root).free
         except OSError as error:

@@ -22,8 +22,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas  # noqa: F401  (imported once here, or pyarrow does it in every child)
 import planted_bugs
-import psycopg  # noqa: F401  (imported once here, not in every child)
+import psycopg  # noqa: F401
 import pyarrow as pa
 import pyarrow.compute
 import sqlalchemy.dialects.postgresql.psycopg
@@ -49,7 +50,6 @@ ACCOUNT, RELEASE, STAGE, SPEC_HASH = "clinic", "visits", "marginals", "5" * 64
 
 
 def main() -> None:
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]  # pyarrow would import it in every child
     gc.collect()
     gc.freeze()  # the children's collectors leave the shared pages alone
     for line in sys.stdin:
