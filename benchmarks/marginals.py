@@ -178,6 +178,7 @@ def _duckdb(setting: Setting) -> list[np.ndarray]:
     import duckdb
 
     with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = false")
         connection.execute(f"CREATE TABLE t AS SELECT {', '.join(setting.names)} FROM '{setting.path}/*.parquet'")
         found = []
         for a, b in setting.pairs:
@@ -193,6 +194,7 @@ def _duckdb_grouping_sets(setting: Setting) -> list[np.ndarray]:
     sets = ", ".join(f"(c{a}, c{b})" for a, b in setting.pairs)
     query = f"SELECT {names}, count(*) AS n FROM '{setting.path}/*.parquet' GROUP BY GROUPING SETS ({sets})"
     with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = false")
         grouped = connection.execute(query).fetchnumpy()
     present = {name: ~np.ma.getmaskarray(grouped[name]) for name in setting.names}
     found = []

@@ -22,9 +22,11 @@ from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.encoding import EncodedBatch, code_type, encode
 from understudy.pipelines.marginals.cover import Cover, cover
 from understudy.pipelines.marginals.kernel import add_joint
+from understudy.pipelines.marginals.pushdown import count_in_engine, is_cheaper
 from understudy.pipelines.marginals.sparse import SparseCounts
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source, bound_parts, read_part
+from understudy.pipelines.sources.duckdb_table import DuckDBSource
 
 Clique = tuple[int, ...]
 Item = TypeVar("Item")
@@ -166,6 +168,8 @@ class LocalTable:
         return self.source.batches(self.domain.names, self.unit, self.key, self.batch_rows)
 
     def counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
+        if isinstance(self.source, DuckDBSource) and is_cheaper(self.domain, cliques):
+            return count_in_engine(self.source, self.domain, self.unit, self.key, cliques)
         parts = self.source.parts()
         if parts is None:
             return count_items(

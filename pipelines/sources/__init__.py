@@ -10,11 +10,15 @@ from understudy.pipelines.sources.base import Source, check_columns
 from understudy.pipelines.sources.csv_file import CsvSource
 from understudy.pipelines.sources.duckdb_table import DuckDBSource
 from understudy.pipelines.sources.parquet import ParquetSource
+from understudy.pipelines.object_stores import OBJECT_STORES
 from understudy.pipelines.spec import SourceSpec
 
 __all__ = ["Source", "check_columns", "open_source"]
 
-_FIX = "use duckdb:///file.duckdb with a table, a Parquet file or directory, or a .csv or .csv.gz file"
+_FIX = (
+    "use duckdb:///file.duckdb or postgresql://user@host/database with a table, a Parquet file or directory, or a .csv "
+    "or .csv.gz file, also as s3://bucket/path, gs://bucket/path or abfs://container/path"
+)
 
 
 def open_source(source: SourceSpec, base: Path) -> Source:
@@ -31,6 +35,23 @@ def open_source(source: SourceSpec, base: Path) -> Source:
         if source.table is None:
             raise SpecError("a DuckDB source needs a table", "name it as source.table")
         return DuckDBSource(base / rest[1:], source.table)
+    if scheme in ("postgresql", "postgresql+env", "postgresql+block"):
+        from understudy.pipelines.addresses import Database
+        from understudy.pipelines.sources.postgresql import PostgresSource
+
+        if source.table is None:
+            raise SpecError("a PostgreSQL source needs a table", "name it as source.table")
+        return PostgresSource(Database.parse(source.uri, "source.uri"), source.table)
+    if scheme == "sql+env":
+        from understudy.pipelines.sources.sqlalchemy_table import SqlAlchemySource
+
+        return SqlAlchemySource.named(rest, source.table)
+    if scheme in OBJECT_STORES:
+        from understudy.pipelines.sources.object_store import ObjectStoreSource
+
+        if source.table is not None:
+            raise SpecError("source.table is for databases; a file is one table", "remove source.table")
+        return ObjectStoreSource(source.uri)
     # Only the scheme is shown: the rest may hold a password.
     raise SpecError(f"source.uri of the form {scheme}://... is not a source this version reads", _FIX)
 

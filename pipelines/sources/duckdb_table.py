@@ -86,6 +86,7 @@ class DuckDBSource:
             raise SourceError(f"there is no database {self.path}", "check source.uri; relative paths start at the spec")
         try:
             with duckdb.connect(self.path, read_only=True) as connection:
+                connection.execute("SET enable_progress_bar = false")
                 yield connection
         except (duckdb.Error, pa.ArrowException) as error:
             text = str(error).lower()

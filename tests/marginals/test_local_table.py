@@ -55,7 +55,7 @@ def same(found, expected) -> bool:
     return all((a == b).all() for a, b in zip(found, expected, strict=True))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_however_the_rows_are_split_the_counts_are_the_same(data, tmp_path_factory):
     table = visits(400)
