@@ -1,11 +1,12 @@
 """A process that forks cheap releases on demand, so that thousands of them can really be killed.
 
-It reads one line of JSON a batch ({"jobs": [...]}) from standard input, forks a child for each job (the imports are
-already paid for), kills those that are to be killed, and answers with one line: how each child ended. It never opens
-a ledger itself, so every child starts with no threads, no connections and no state.
+It reads one line of JSON a batch ({"jobs": [...]}) from standard input, gives each job to a child of its own, kills
+those that are to be killed, and answers with one line: how each job ended. A child that survived its job takes
+another one (as a worker process does); one that was patched for its job ends with it. The parent never opens a
+ledger, so every child starts with no threads, no connections and no state.
 
-A child runs a release in miniature: the real ledger, store, spend protocol and directory target, with numbers in
-place of a private table. It appends to a journal what happened *in the world*: noise drawn, release published.
+A job is a release in miniature: the real ledger, store, spend protocol and directory target, with numbers in place
+of a private table. It appends to a journal what happened *in the world*: noise drawn, release published.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import gc
 import json
 import os
 import random
+import select
 import signal
 import sys
 import time
@@ -52,44 +54,71 @@ ACCOUNT, RELEASE, STAGE, SPEC_HASH = "clinic", "visits", "marginals", "5" * 64
 def main() -> None:
     gc.collect()
     gc.freeze()  # the children's collectors leave the shared pages alone
+    idle: list[Child] = []
     for line in sys.stdin:
         jobs = json.loads(line)["jobs"]
-        children = [_fork(job) for job in jobs]
-        print(json.dumps(_collect(children)), flush=True)
+        while len(idle) < len(jobs):
+            idle.append(Child(idle))
+        busy = {child: child.start(job) for child, job in zip(idle, jobs, strict=False)}
+        answers = _collect(busy)
+        print(json.dumps([answers[child] for child in busy]), flush=True)
+        idle = [child for child in idle if child not in busy or not child.ended]
 
 
-def _fork(job: dict[str, Any]) -> tuple[int, int, float]:
-    """(pid, pipe to read its answer from, when to kill it)."""
-    read_end, write_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(read_end)
-        answer = json.dumps(run(job)).encode()
-        os.write(write_end, answer)
-        os._exit(0)
-    os.close(write_end)
-    after = job.get("kill_after")
-    return pid, read_end, float("inf") if after is None else time.monotonic() + after
+class Child:
+    """A forked process that runs jobs one after the other until one of them ends it."""
+
+    def __init__(self, others: list[Child]) -> None:
+        jobs_out, self._jobs = os.pipe()
+        self.answers, answers_in = os.pipe()
+        self.ended = False
+        self.pid = os.fork()
+        if self.pid == 0:
+            for pipe in (self._jobs, self.answers, *(end for other in others for end in (other._jobs, other.answers))):
+                os.close(pipe)  # a pipe must close when its own process dies
+            with os.fdopen(jobs_out) as stream:
+                for line in stream:
+                    job = json.loads(line)
+                    os.write(answers_in, (json.dumps(run(job)) + "\n").encode())
+                    if job.keys() & {"bug", "place", "clock"}:
+                        break
+            os._exit(0)
+        os.close(jobs_out)
+        os.close(answers_in)
+
+    def start(self, job: dict[str, Any]) -> float:
+        """Answers when to kill it."""
+        self._one_shot = bool(job.keys() & {"bug", "place", "clock"})
+        os.write(self._jobs, (json.dumps(job) + "\n").encode())
+        after = job.get("kill_after")
+        return float("inf") if after is None else time.monotonic() + after
+
+    def finish(self) -> dict[str, Any]:
+        """What it answered, once there is something to read; nothing to read means that it was killed."""
+        text = b""
+        while not text.endswith(b"\n") and (more := os.read(self.answers, 1 << 16)):
+            text += more
+        whole = text.endswith(b"\n")
+        if not whole or self._one_shot:
+            self.ended = True
+            os.close(self._jobs)
+            os.close(self.answers)
+            os.waitpid(self.pid, 0)
+        return json.loads(text) if whole else {"killed": True}
 
 
-def _collect(children: list[tuple[int, int, float]]) -> list[dict[str, Any]]:
-    ended: dict[int, int] = {}
-    while len(ended) < len(children):
-        for pid, _, deadline in children:
-            if pid in ended:
-                continue
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
-                ended[pid] = status
-            elif time.monotonic() > deadline:
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.001)
-    answers = []
-    for pid, pipe, _ in children:
-        with os.fdopen(pipe, "rb") as stream:
-            text = stream.read()
-        killed = os.WIFSIGNALED(ended[pid])
-        answers.append({"killed": True} if killed else json.loads(text))
+def _collect(busy: dict[Child, float]) -> dict[Child, dict[str, Any]]:
+    answers: dict[Child, dict[str, Any]] = {}
+    deadlines = dict(busy)
+    while len(answers) < len(busy):
+        waiting = {child.answers: child for child in busy if child not in answers}
+        pause = max(0.0, min(deadlines[child] for child in waiting.values()) - time.monotonic())
+        for ready in select.select(list(waiting), [], [], None if pause == float("inf") else pause)[0]:
+            answers[waiting[ready]] = waiting[ready].finish()
+        for child in waiting.values():
+            if child not in answers and time.monotonic() >= deadlines[child]:
+                os.kill(child.pid, signal.SIGKILL)
+                deadlines[child] = float("inf")
     return answers
 
 
