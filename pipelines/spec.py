@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any, Literal
 import yaml
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from understudy.pipelines.addresses import check_address
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.columns import Column, Public
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.periods import fill, zone
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.rule_spec import Rule
 
@@ -21,13 +24,22 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 
 
 class SourceSpec(Public):
-    uri: str = Field(description="duckdb:///file.duckdb, a Parquet file or directory, or a CSV file", max_length=2000)
+    uri: str = Field(
+        description="duckdb:///file.duckdb, postgresql://user@host/database, a Parquet or CSV file or directory, "
+        "or one in an object store (s3://bucket/path)",
+        max_length=2000,
+    )
     table: str | None = Field(None, description="table or view name, where the source is a database", max_length=200)
     snapshot: str = Field(
         min_length=1,
         max_length=200,
-        description="names the state of the data; a new one is a new, charged release",
+        description="names the state of the data; a new one is a new, charged release; {{ month }} is filled in",
     )
+
+    @field_validator("uri")
+    @classmethod
+    def _public_address(cls, uri: str) -> str:
+        return check_address(uri, "source.uri")
 
 
 class UnitSpec(Public):
@@ -89,14 +101,71 @@ class GenerateSpec(Public):
 
 
 class PublishSpec(Public):
-    to: str = Field(description="a directory, or duckdb:///file.duckdb", max_length=2000)
+    to: str = Field(
+        description="a directory, duckdb:///file.duckdb, postgresql://user@host/database, or s3://bucket/path",
+        max_length=2000,
+    )
     table: str | None = Field(None, description="table name, where the target is a database", max_length=200)
     rows: int | None = Field(None, ge=1, le=1_000_000_000, description="rows to publish; default: the noisy total")
+    approval: Literal["none", "required"] = Field("none", description="required: the run pauses for a person's yes")
+    keep: int | None = Field(None, ge=1, description="how many releases keep their data; older ones are retired")
+
+    @field_validator("to")
+    @classmethod
+    def _public_address(cls, to: str) -> str:
+        return check_address(to, "publish.to")
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What makes two publications different ones: not who approves them, nor how long they are kept."""
+        return self.model_dump(mode="json", exclude={"approval", "keep"})
 
 
 class ComputeSpec(Public):
     engine: Literal["local", "dask"] = "local"
-    scheduler: str | None = Field(None, description="address of a running Dask scheduler")
+    scheduler: str | None = Field(None, description="address of a running Dask scheduler", max_length=2000)
+
+    @field_validator("scheduler")
+    @classmethod
+    def _public_address(cls, scheduler: str | None) -> str | None:
+        return scheduler and check_address(scheduler, "compute.scheduler")
+
+
+class RollingSpec(Public):
+    """A release for each period. What is declared about its entities decides how the periods compose."""
+
+    period: Literal["day", "week", "month", "quarter", "year"] = "month"
+    entities: Literal["recurring", "disjoint"] = Field(
+        "recurring",
+        description="recurring: an entity may be in several periods, which compose one after the other. disjoint: you "
+        "declare that none is in two, so the worst period counts; if that is false, so is the guarantee",
+    )
+    warn_below: int = Field(3, ge=0, le=1000, description="warn when the cap pays for fewer further periods than this")
+
+
+class ScheduleSpec(Public):
+    """When and where `understudy deploy` has the release run. It cannot change what is measured."""
+
+    cron: str = Field(max_length=200, description="five fields, such as `0 6 1 * *`")
+    timezone: str = Field("UTC", max_length=60)
+    pool: str = Field("understudy-cpu", pattern=r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", description="Prefect work pool")
+    tags: tuple[str, ...] = Field((), max_length=20)
+
+    @field_validator("cron")
+    @classmethod
+    def _five_fields(cls, cron: str) -> str:
+        if len(cron.split()) != 5:
+            raise ValueError("a cron schedule has five fields: minute, hour, day, month, weekday")
+        return " ".join(cron.split())
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, name: str) -> str:
+        zone(name)
+        return name
+
+
+_NOT_MEASURED = {"generate", "publish", "compute", "rolling", "schedule"}
 
 
 class ReleaseSpec(Public):
@@ -110,6 +179,8 @@ class ReleaseSpec(Public):
     generate: GenerateSpec = GenerateSpec()
     publish: PublishSpec
     compute: ComputeSpec = ComputeSpec()
+    rolling: RollingSpec | None = None
+    schedule: ScheduleSpec | None = None
 
     @field_validator("name")
     @classmethod
@@ -141,21 +212,46 @@ class ReleaseSpec(Public):
     @property
     def hash(self) -> str:
         """Of what is measured. How it is computed, what is generated from it and where it goes cannot change that."""
-        return hash_of(self.model_dump(mode="json", exclude={"generate", "publish", "compute"}))
+        measured = self.model_dump(mode="json", exclude=_NOT_MEASURED)
+        # A measurement refers to columns by position, so their order belongs to it.
+        return hash_of({**measured, "columns": list(measured["columns"].items())})
 
 
-def load_spec(path: Path) -> ReleaseSpec:
+def load_spec(path: Path, at: dt.datetime | None = None) -> ReleaseSpec:
     """Read a spec file; any mistake is one SpecError that names the key, its line and what to do."""
+    return parse_spec(read_spec(path), str(path), at)
+
+
+def read_spec(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_SPEC_BYTES:
             raise SpecError(f"{path}: a spec has at most {MAX_SPEC_BYTES:,} bytes", "is this really a spec?")
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(f"cannot read the spec {path}: {_reason(error)}", "check the path") from None
-    return parse_spec(text, str(path))
 
 
-def parse_spec(text: str, origin: str = "spec") -> ReleaseSpec:
+def parse_spec(text: str, origin: str = "spec", at: dt.datetime | None = None) -> ReleaseSpec:
+    """`at` fills in periods such as {{ month }}, in the schedule's time zone; by default it is now."""
+    root, tree = parse_tree(text, origin)
+    return spec_of(tree, at, root, origin)
+
+
+def spec_of(
+    tree: dict[str, Any], at: dt.datetime | None = None, root: yaml.Node | None = None, origin: str = "spec"
+) -> ReleaseSpec:
+    """The spec a YAML tree says, its periods filled in."""
+    schedule = tree.get("schedule")
+    time_zone = schedule.get("timezone", "UTC") if isinstance(schedule, dict) else "UTC"
+    tree = fill(tree, at or dt.datetime.now(dt.UTC), str(time_zone))
+    try:
+        return ReleaseSpec.model_validate(tree)
+    except ValidationError as error:
+        raise SpecError("\n".join(_explain(problem, root, origin) for problem in error.errors()), _FIX) from None
+
+
+def parse_tree(text: str, origin: str = "spec") -> tuple[yaml.Node | None, dict[str, Any]]:
+    """The YAML of a spec as nodes, which know their lines, and as plain values with periods not yet filled in."""
     try:
         root = yaml.compose(text, Loader=_UniqueKeyLoader)
         tree = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506  a SafeLoader that also refuses duplicate keys
@@ -167,10 +263,7 @@ def parse_spec(text: str, origin: str = "spec") -> ReleaseSpec:
         ) from None
     if not isinstance(tree, dict):
         raise SpecError(f"{origin}: a spec is a mapping with the keys {_keys(ReleaseSpec)}", "see docs/spec.md")
-    try:
-        return ReleaseSpec.model_validate(tree)
-    except ValidationError as error:
-        raise SpecError("\n".join(_explain(problem, root, origin) for problem in error.errors()), _FIX) from None
+    return root, tree
 
 
 _FIX = "correct the keys named above; `understudy schema` prints what a spec may say"

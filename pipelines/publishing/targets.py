@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.object_stores import OBJECT_STORES
 from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.spec import ReleaseSpec
 
@@ -56,9 +57,23 @@ def open_target(spec: ReleaseSpec, base: Path) -> Target:
                 "name the table to publish into, or give a directory in publish.to",
             )
         return DuckDBTarget(base / to.removeprefix("duckdb:///"), spec.publish.table)
-    if "://" in to:
-        scheme = to.split("://", 1)[0]
-        raise SpecError(f"publish.to: cannot publish to {scheme}://", "use a directory or duckdb:///file.duckdb")
+    scheme = to.split("://", 1)[0] if "://" in to else ""
+    if scheme in ("postgresql", "postgresql+env", "postgresql+block"):
+        from understudy.pipelines.addresses import Database
+        from understudy.pipelines.publishing.postgresql_target import PostgresTarget
+
+        if not spec.publish.table:
+            raise SpecError("publish.table is missing", "name the table to publish into")
+        return PostgresTarget(Database.parse(to, "publish.to"), spec.publish.table)
+    if scheme in OBJECT_STORES:
+        from understudy.pipelines.publishing.object_store_target import ObjectStoreTarget
+
+        return ObjectStoreTarget(to)
+    if scheme:
+        raise SpecError(
+            f"publish.to: cannot publish to {scheme}://",
+            "use a directory, duckdb:///file.duckdb, postgresql://user@host/database or s3://bucket/path",
+        )
     from understudy.pipelines.publishing.directory_target import DirectoryTarget
 
     return DirectoryTarget(base / to)
@@ -67,5 +82,5 @@ def open_target(spec: ReleaseSpec, base: Path) -> Target:
 def release_id(spec: ReleaseSpec, mids: tuple[str, ...]) -> str:
     """The same measurements published the same way are the same release, so publishing twice is publishing once."""
     readable = re.sub(r"[^A-Za-z0-9_-]+", "-", spec.source.snapshot).strip("-")[:40] or "snapshot"
-    identity = [list(mids), spec.publish.model_dump(mode="json"), spec.generate.model_dump(mode="json")]
+    identity = [list(mids), spec.publish.identity, spec.generate.model_dump(mode="json")]
     return f"{readable}-{hash_of(identity)[:12]}"

@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
+
 from understudy.pipelines.addresses import Database
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.postgresql import connected, explained, located, open_connection
@@ -135,14 +136,14 @@ class PostgresSource:
         with connected(self.database, SourceError, _DOING) as connection:
             schema, name = self._catalogued[:2]
             found = connection.execute(
-                "SELECT reltuples::bigint FROM pg_catalog.pg_class WHERE oid = pg_catalog.format('%%I.%%I', %s::text, %s::text)"
-                "::regclass AND relkind = ANY(%s)",
-                [schema, name, list(_TABLES)],
+                "SELECT reltuples::bigint FROM pg_catalog.pg_class WHERE relkind = ANY(%s)"
+                " AND oid = pg_catalog.format('%%I.%%I', %s::text, %s::text)::regclass",
+                [list(_TABLES), schema, name],
             ).fetchone()
         return int(found[0]) if found and found[0] >= 0 else None
 
     def _bounded_query(self, columns: Sequence[str], unit: Unit, key: bytes) -> Any:
-        """SQL for at most `unit.max_rows` rows an entity. Rows that tie on the rank are equal, so their order is free."""
+        """SQL for at most `unit.max_rows` rows an entity. Rows that tie are equal, so their order is free."""
         from psycopg import sql
 
         schema, name, _, listed = self._catalogued
@@ -159,7 +160,8 @@ class PostgresSource:
         names = [sql.Identifier(f"c{i}") for i in range(len(wanted))]
         return sql.SQL(
             "SELECT {names} FROM (SELECT {named}, row_number() OVER (PARTITION BY {entity} ORDER BY"
-            ' pg_catalog.md5({secret} || {written}) COLLATE "C") AS rank FROM {table} WHERE {known}) AS ranked WHERE rank <= {most}'
+            ' pg_catalog.md5({secret} || {written}) COLLATE "C") AS rank'
+            " FROM {table} WHERE {known}) AS ranked WHERE rank <= {most}"
         ).format(
             names=sql.SQL(", ").join(names),
             named=sql.SQL(", ").join(sql.SQL("{} AS {}").format(e, n) for e, n in zip(wanted, names, strict=True)),
