@@ -80,6 +80,22 @@ def release(spec: Path, resume: bool, pay_again: bool) -> None:
 
 
 @main.command()
+@click.option("--from", "measurement", required=True, metavar="MEASUREMENT", help="Its directory, or its charge's id.")
+@click.option("--to", type=click.Path(path_type=Path), default=Path("releases"), show_default=True)
+@click.option("--rows", type=click.IntRange(1), help="How many rows [the noisy number of rows].")
+@click.option("--method", help="Must be the method that measured it.")
+@click.option("--epochs", type=click.IntRange(0), help="privpgd: passes over all marginals.")
+@click.option("--particles", type=click.IntRange(1), help="privpgd: particles that are moved.")
+def generate(
+    measurement: str, to: Path, rows: int | None, method: str | None, epochs: int | None, particles: int | None
+) -> None:
+    """Make another synthetic table from a paid measurement. Free: it spends nothing and reads no row."""
+    from understudy.flows.generating import generate_from
+
+    generate_from(measurement, method, rows, to, {"epochs": epochs, "particles": particles})
+
+
+@main.command()
 def schema() -> None:
     """Print the JSON Schema of a spec, for editors and for reading."""
     import json

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.measurement import Measurement
-from understudy.pipelines.method import MethodPlan
+from understudy.pipelines.method import MethodPlan, PlannedCharge, Purchase
 from understudy.pipelines.privacy.accounting import Loss, composed_loss
 from understudy.pipelines.privacy.ledger import Charge, ChargeRequest, Ledger, State
 from understudy.pipelines.privacy.measurement_store import MeasurementStore
+from understudy.pipelines.privacy.noise import RandomSource
+from understudy.pipelines.publishing.manifest import public_spec
 from understudy.pipelines.spec import ReleaseSpec
 
 
@@ -64,6 +67,21 @@ def stored_measurement(ledger: Ledger, store: MeasurementStore, approval: Approv
     if charge is None or charge.state is not State.MEASURED or charge.measurement_sha256 is None:
         return None
     return store.load(charge.mid, charge.measurement_sha256)
+
+
+def remembering(purchase: Purchase, spec: ReleaseSpec) -> Purchase:
+    """A purchase whose stored measurement says what it is of, so that it can be used again without the spec's file."""
+
+    def buy(charge: PlannedCharge, draw: Callable[[RandomSource], Measurement]) -> Measurement:
+        def drawn(randomness: RandomSource) -> Measurement:
+            measurement = draw(randomness)
+            remembered = public_spec(spec)
+            remembered["columns"] = list(remembered["columns"].items())  # stored JSON sorts its keys; order matters
+            return replace(measurement, facts={**measurement.facts, "spec": remembered})
+
+        return purchase(charge, drawn)
+
+    return buy
 
 
 def loss_without(ledger: Ledger, account: str, mids: tuple[str, ...]) -> Loss:

@@ -10,7 +10,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
-from understudy.pipelines.budgeting import Approval, approve, stored_measurement
+from understudy.pipelines.budgeting import Approval, approve, remembering, stored_measurement
 from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.method import MethodPlan, PrivateTable
 from understudy.pipelines.methods import method_named
@@ -54,7 +54,8 @@ def privatize(table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, approval
         lambda charge: requests[charge.stage],
         on_event=lambda what, charge: happened.append(f"{what}: {charge.stage}"),
     )
-    measured = method_named(spec.method.name).measure(table, spec, plan, purchases)
+    sold = remembering(purchases, spec) if len(plan.charges) == 1 else purchases
+    measured = method_named(spec.method.name).measure(table, spec, plan, sold)
     report_spend(spec, plan, ledger.balance(spec.privacy.account), happened)
     fault_point("after_privatize")
     return measured

@@ -103,7 +103,7 @@ def prepare(
         noise=noise_facts(plan),
         rows=synthetic.num_rows,
         columns=tuple(synthetic.column_names),
-        spec_hash=spec.hash,
+        spec_hash=approval.requests[0].spec_hash,
         spec=public_spec(spec),
         versions=software_versions(),
     )

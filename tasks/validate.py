@@ -31,13 +31,7 @@ MOST_FAILURES = 10
 @task(retries=1, retry_delay_seconds=2, retry_condition_fn=lambda task, run, state: _is_not_a_verdict(state),
       persist_result=False, cache_policy=NO_CACHE)  # fmt: skip
 def validate(synthetic: pa.Table, measured: Measurement, spec: ReleaseSpec) -> list[Agreement]:
-    domain = TableDomain.of(spec)
-    agreements = method_named(spec.method.name).agreement(synthetic, measured, domain)
-    agreements += [
-        Agreement(f"rule: {rule}", float(broken_rows(rule, synthetic, domain).sum()), 0.0)
-        for rule in spec.generate.rules
-    ]
-    failures = check_table(synthetic, contract_of(domain, spec.publish.rows), agreements)
+    agreements, failures = failures_of(synthetic, measured, spec)
     if failures:
         more = f" and {len(failures) - MOST_FAILURES} more" if len(failures) > MOST_FAILURES else ""
         raise ValidationFailed(
@@ -47,6 +41,17 @@ def validate(synthetic: pa.Table, measured: Measurement, spec: ReleaseSpec) -> l
         )
     fault_point("after_validate")
     return agreements
+
+
+def failures_of(synthetic: pa.Table, measured: Measurement, spec: ReleaseSpec) -> tuple[list[Agreement], list[str]]:
+    """How the table agrees with what was released, and what is wrong with it."""
+    domain = TableDomain.of(spec)
+    agreements = method_named(spec.method.name).agreement(synthetic, measured, domain)
+    agreements += [
+        Agreement(f"rule: {rule}", float(broken_rows(rule, synthetic, domain).sum()), 0.0)
+        for rule in spec.generate.rules
+    ]
+    return agreements, check_table(synthetic, contract_of(domain, spec.publish.rows), agreements)
 
 
 def check_table(synthetic: pa.Table, contract: TableContract, agreements: list[Agreement]) -> list[str]:

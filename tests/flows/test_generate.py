@@ -1,0 +1,59 @@
+"""Further tables from a paid measurement: free, and of the domain that was measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+
+from tests.flows.conftest import Clinic
+
+Run = Callable[..., Result]
+pytestmark = pytest.mark.usefixtures("prefect_server")
+
+
+@pytest.fixture
+def run_generate(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    import understudy.flows.generating as generating
+
+    monkeypatch.setattr(generating, "prepare", lambda workspace: None)
+    return run
+
+
+def test_a_stored_measurement_makes_more_tables_for_free(clinic: Clinic, run_generate: Run) -> None:
+    assert run_generate("release", clinic.spec).exit_code == 0
+    [charge] = clinic.charges
+    (clinic.folder / "clinic.duckdb").unlink()
+    clinic.spec.unlink()  # the measurement knows what it is of
+    more = clinic.folder / "more"
+    for name in (charge.mid[:12], clinic.home / "measurements" / charge.mid):
+        result = run_generate("generate", "--from", name, "--to", more, "--rows", 77, "--epochs", 1)
+        assert result.exit_code == 0, result.output
+        assert "spent      nothing" in result.output
+    place = more / "clinic-visits" / "latest"
+    assert pq.read_table(place / "data").num_rows == 77
+    manifest = json.loads((place / "manifest.json").read_text())
+    assert manifest["guarantee"]["events"][0]["mid"] == charge.mid
+    assert manifest["spec_hash"] == charge.spec_hash
+    assert clinic.charges == [charge]
+
+
+def test_what_is_no_measurement_is_refused(clinic: Clinic, run_generate: Run) -> None:
+    for name in ("ffff", "", str(clinic.folder)):
+        assert run_generate("generate", "--from", name).exit_code == 2
+    assert run_generate("release", clinic.spec).exit_code == 0
+    mid = clinic.charges[0].mid
+    assert run_generate("generate", "--from", mid, "--method", "gaussian").exit_code == 2
+
+
+def test_a_damaged_measurement_is_refused_not_redrawn(clinic: Clinic, run_generate: Run) -> None:
+    assert run_generate("release", clinic.spec).exit_code == 0
+    mid = clinic.charges[0].mid
+    arrays = clinic.home / "measurements" / mid / "arrays.parquet"
+    arrays.write_bytes(arrays.read_bytes()[:-10])
+    result = run_generate("generate", "--from", mid)
+    assert result.exit_code == 1, result.output
+    assert len(clinic.charges) == 1
