@@ -80,24 +80,41 @@ def merged(one: ClassMoments, other: ClassMoments) -> ClassMoments:
 
 
 def restorations(
-    classes: list[ClassMoments], sigma: float, orders: np.ndarray, basis: np.ndarray | None
+    classes: list[ClassMoments], sigma: float, orders: np.ndarray, basis: np.ndarray | None, *, poisson: bool
 ) -> list[Restoration]:
-    """One linear map a class; `sigma` is the noise of a sum in feature units, `orders` are the divisors."""
+    """One linear map a class; `sigma` is the noise of a sum in feature units, `orders` are the divisors.
+
+    The covariance of Poisson sums is l times the second moment of the records, that of fixed-size sums l times their
+    covariance; the difference, what the class mean contributes, is taken off.
+    """
     everything = max(1, sum(c.count for c in classes))
-    pooled = sum((c.covariance * (c.count / everything) for c in classes), np.zeros_like(classes[0].square))
+    corrected = [
+        c.covariance - np.outer(c.mean, c.mean) / order if poisson else c.covariance
+        for c, order in zip(classes, orders, strict=True)
+    ]
+    pooled = sum(
+        (own * (c.count / everything) for c, own in zip(classes, corrected, strict=True)), np.zeros_like(corrected[0])
+    )
     values, vectors = np.linalg.eigh(pooled)
     shared = vectors[:, spiked_signal(values, sigma, len(values) / everything) > 0]
     maps = []
-    for found, order in zip(classes, orders, strict=True):
-        own_values, own_vectors = np.linalg.eigh(shared.T @ found.covariance @ shared)
+    for found, own, order in zip(classes, corrected, orders, strict=True):
+        own_values, own_vectors = np.linalg.eigh(shared.T @ own @ shared)
         own_signal = spiked_signal(own_values, sigma, len(own_values) / max(1, found.count))
         directions = shared @ own_vectors
-        gain = np.sqrt(own_signal / np.maximum(own_values, 1e-300) / order)
-        spread, offset = (directions * gain) @ directions.T, found.mean / order
+        whiten = _inverse_root(directions.T @ found.covariance @ directions)
+        spread = (directions * np.sqrt(own_signal / order)) @ whiten @ directions.T
+        offset = found.mean / order
         if basis is not None:
             spread, offset = basis.T @ spread, offset @ basis
         maps.append(Restoration(offset, found.mean, spread))
     return maps
+
+
+def _inverse_root(symmetric: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(symmetric)
+    root: np.ndarray = (vectors / np.sqrt(np.maximum(values, 1e-12))) @ vectors.T
+    return root
 
 
 def restored(restoration: Restoration, sums: np.ndarray, basis: np.ndarray | None) -> np.ndarray:

@@ -33,10 +33,11 @@ import numpy as np
 from understudy.pipelines.mixing.grid import MAX_NORM
 from understudy.pipelines.mixing.sampling import Draw, fixed_draw, poisson_draw
 from understudy.pipelines.privacy.events import Event, Gaussian, PoissonSampled, SelfComposed
-from understudy.pipelines.privacy.noise import RandomSource
-from understudy.pipelines.privacy.noise_table import GaussianTable, gaussian_table
+from understudy.pipelines.privacy.noise import RandomSource, rounded_gaussian
+from understudy.pipelines.privacy.noise_table import MAX_TABLE_SIGMA, GaussianTable, gaussian_table
 
-GRID_SIGMA = 1024.0
+GRID_SIGMA = 4096.0
+MIN_NORM_BOUND = 128
 _BLOCK_NUMBERS = 1 << 21
 _WORKERS = 2
 _SATURATION = 2**30
@@ -54,8 +55,8 @@ class MixtureDesign:
 
     @property
     def norm_bound(self) -> int:
-        """C: the grid is as fine as puts the noise at about `GRID_SIGMA` steps."""
-        return min(MAX_NORM, max(64, round(GRID_SIGMA / self.noise_multiplier)))
+        """C: the grid is as fine as puts the noise at about `GRID_SIGMA` steps, and never so coarse as to matter."""
+        return min(MAX_NORM, max(MIN_NORM_BOUND, round(GRID_SIGMA / self.noise_multiplier)))
 
     @property
     def sigma(self) -> float:
@@ -97,8 +98,10 @@ def release_mixtures(
     """
     width = records.shape[1]
     out = np.empty((sum(mixtures), width), dtype=np.int32)
-    table = gaussian_table(design.sigma)
     block = max(1, _BLOCK_NUMBERS // max(1, width))
+    if design.sigma > MAX_TABLE_SIGMA:
+        return _release_with_large_noise(records, class_rows, mixtures, design, randomness, out, block)
+    table = gaussian_table(design.sigma)
     unsure: list[tuple[int, np.ndarray, np.ndarray]] = []
     with ThreadPoolExecutor(_WORKERS) as pool:
         waiting: deque[Future[tuple[int, np.ndarray, np.ndarray]]] = deque()
@@ -116,6 +119,27 @@ def release_mixtures(
     flat = out.reshape(-1)
     for offset, positions, word_halves in unsure:
         flat[offset + positions] += table.resolve(word_halves, randomness).astype(np.int32)
+    return out
+
+
+def _release_with_large_noise(
+    records: np.ndarray,
+    class_rows: list[np.ndarray],
+    mixtures: list[int],
+    design: MixtureDesign,
+    randomness: RandomSource,
+    out: np.ndarray,
+    block: int,
+) -> np.ndarray:
+    """The same release where no table serves: one thread, the general sampler."""
+    start = 0
+    for rows, wanted in zip(class_rows, mixtures, strict=True):
+        for done in range(0, wanted, block):
+            size = min(block, wanted - done)
+            sums = exact_sums(records, rows, design.draw(len(rows), size, randomness)).astype(np.int64)
+            noisy = sums + rounded_gaussian(sums.shape, design.sigma, randomness)
+            out[start : start + size] = np.clip(noisy, -(2**31), 2**31 - 1)
+            start += size
     return out
 
 

@@ -39,7 +39,8 @@ class SumReader:
         self.counts = counts
         self.arrays = arrays
         self.records = sum(counts)
-        self.orders = np.array([max(design.mixtures.expected_order(float(size)), 1e-9) for size in frame.sizes])
+        # Less than one record a mixture cannot be told from noise; dividing by it would only blow the noise up.
+        self.orders = np.array([max(design.mixtures.expected_order(float(size)), 1.0) for size in frame.sizes])
         self._basis = image_basis(*image) if image is not None and denoise == "spectral" else None
         self._maps = self._restorations() if denoise == "spectral" else None
 
@@ -103,4 +104,5 @@ class SumReader:
             for k, (start, stop) in enumerate(parts):
                 found[k] = merged(found[k], moments(sums[start:stop], self.design.unit, self._basis))
         sigma = self.design.mixtures.sigma * self.design.unit
-        return restorations(found, sigma, self.orders, self._basis)
+        poisson = self.design.mixtures.sampler == "poisson"
+        return restorations(found, sigma, self.orders, self._basis, poisson=poisson)

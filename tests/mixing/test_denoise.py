@@ -39,16 +39,28 @@ def test_covariance_of_single_records_comes_back_from_mixtures():
     sums = order * mean + np.sqrt(order) * rng.normal(size=(20_000, width)) @ root.T
     sums = sums + rng.normal(0, sigma, sums.shape)
     found = moments(sums, 1.0, None)
-    (only,) = restorations([found], sigma, np.array([order]), None)
+    (only,) = restorations([found], sigma, np.array([order]), None, poisson=False)
     records = restored(only, sums, None)
     np.testing.assert_allclose(records.mean(axis=0), mean, atol=0.02)
     np.testing.assert_allclose(np.cov(records.T), true, atol=0.08)
 
 
+def test_poisson_sums_do_not_count_the_mean_as_spread():
+    rng = np.random.default_rng(5)
+    order, sigma, width, records = 20.0, 1.0, 6, 4000
+    mean = np.array([1.0, -0.5, 0, 0, 0, 0])
+    spread = np.diag([0.3, 0.8, 0.6, 0, 0, 0])
+    data = mean + rng.normal(size=(records, width)) @ spread
+    drawn = (rng.random((6000, records)) < order / records).astype(np.float32)
+    sums = drawn @ data.astype(np.float32) + rng.normal(0, sigma, (6000, width))
+    (only,) = restorations([moments(sums, 1.0, None)], sigma, np.array([order]), None, poisson=True)
+    np.testing.assert_allclose(np.cov(restored(only, sums, None).T), spread**2, atol=0.06)
+
+
 def test_an_empty_class_and_one_of_pure_noise_are_restored_to_their_mean():
     rng = np.random.default_rng(3)
     noise = moments(rng.normal(0, 1, (500, 4)), 1.0, None)
-    maps = restorations([ClassMoments.empty(4), noise], 1.0, np.array([3.0, 3.0]), None)
+    maps = restorations([ClassMoments.empty(4), noise], 1.0, np.array([3.0, 3.0]), None, poisson=True)
     assert restored(maps[0], np.zeros((0, 4)), None).shape == (0, 4)
     assert np.isfinite(restored(maps[1], np.ones((2, 4)), None)).all()
 

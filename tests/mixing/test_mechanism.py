@@ -115,6 +115,14 @@ def test_threads_and_their_number_change_nothing(monkeypatch, seeded):
     np.testing.assert_array_equal(results[0], results[2])
 
 
+def test_noise_beyond_the_table_is_drawn_too(seeded):
+    design = MixtureDesign("poisson", rate=0.2, order=4, minimum=12, noise_multiplier=500.0)
+    rows = records_of(3, 10, design)
+    noisy = release_mixtures(rows, [np.arange(10)], [3000], design, seeded(8)).astype(float)
+    assert design.sigma == 500 * design.norm_bound
+    assert abs(noisy.std() / design.sigma - 1) < 0.03
+
+
 def test_sums_saturate_instead_of_wrapping():
     rows = np.full((1, 2), 2**20, dtype=np.int32)
     draw = Draw(np.array([0, 5000]), np.zeros(5000, dtype=np.int64))
