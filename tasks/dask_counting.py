@@ -27,10 +27,13 @@ from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source, read_par
 from understudy.pipelines.sources.bounding import (
     Allowance,
     Candidates,
+    Slice,
     allowance,
     candidates,
+    join,
     merge,
     needed_columns,
+    slices,
 )
 
 FAN_IN = 8
@@ -84,9 +87,12 @@ class DaskTable:
             numbers = list(range(len(parts)))
             allowed = None
             if self.unit.entity is not None:
-                found = client.map(find_candidates, parts, numbers, job=job, pure=False)
-                merged = _tree(client, found, merge_candidates, job)
-                allowed = client.submit(find_allowance, merged, job, pure=False)
+                sliced = []
+                for entities in slices(self.source.row_estimate()):
+                    found = client.map(find_candidates, parts, numbers, job=job, entities=entities, pure=False)
+                    merged = _tree(client, found, merge_candidates, job)
+                    sliced.append(client.submit(find_allowance, merged, job, pure=False))
+                allowed = client.submit(join_allowances, sliced, pure=False)
             counted = client.map(count_part, parts, numbers, job=job, allowed=allowed, pure=False)
             total: Sealed[list[np.ndarray]] = _tree(client, counted, merge_counts, job).result()
             return total.value
@@ -105,10 +111,10 @@ def count_part(part: Part, number: int, job: Job, allowed: Sealed[Allowance] | N
     return Sealed(tally.marginals())
 
 
-def find_candidates(part: Part, number: int, job: Job) -> Sealed[Candidates]:
+def find_candidates(part: Part, number: int, job: Job, entities: Slice) -> Sealed[Candidates]:
     names = job.domain.names
     batches = part.read(needed_columns(names, job.unit), job.batch_rows)
-    return Sealed(candidates(batches, number, names, job.unit, job.key.value))
+    return Sealed(candidates(batches, number, names, job.unit, job.key.value, entities))
 
 
 def merge_candidates(found: Sequence[Sealed[Candidates]], job: Job) -> Sealed[Candidates]:
@@ -117,6 +123,10 @@ def merge_candidates(found: Sequence[Sealed[Candidates]], job: Job) -> Sealed[Ca
 
 def find_allowance(found: Sealed[Candidates], job: Job) -> Sealed[Allowance]:
     return Sealed(allowance(found.value, job.unit))
+
+
+def join_allowances(sliced: Sequence[Sealed[Allowance]]) -> Sealed[Allowance]:
+    return Sealed(join([each.value for each in sliced]))
 
 
 def merge_counts(counts: Sequence[Sealed[list[np.ndarray]]], job: Job) -> Sealed[list[np.ndarray]]:

@@ -183,7 +183,8 @@ class LocalTable:
         allowed = None
         if self.unit.entity is not None:
             threads = self.threads or usable_cores()
-            allowed = bound_parts(parts, names, self.unit, self.key, self.batch_rows, threads)
+            rows = self.source.row_estimate()
+            allowed = bound_parts(parts, names, self.unit, self.key, self.batch_rows, rows, threads)
 
         def codes(numbered: tuple[int, Part]) -> Iterator[EncodedBatch]:
             number, part = numbered

@@ -19,10 +19,13 @@ from understudy.pipelines.sources.bounding import (
     Allowance,
     Candidates,
     Gathering,
+    Slice,
     allowance,
     candidates,
+    join,
     merge,
     needed_columns,
+    slices,
     within,
 )
 from understudy.pipelines.spec import ReleaseSpec
@@ -62,23 +65,33 @@ class Source(Protocol):
 
 
 def bound_parts(
-    parts: Sequence[Part], columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int, threads: int = 1
+    parts: Sequence[Part],
+    columns: Sequence[str],
+    unit: Unit,
+    key: bytes,
+    batch_rows: int,
+    rows: int | None,
+    threads: int = 1,
 ) -> Allowance:
-    """The first pass over every part, threads taking them one by one."""
+    """Who may keep which rows, by a first pass over every part; `rows`, if known, bounds the memory it takes."""
     needed = needed_columns(columns, unit)
-    queue, lock = iter(enumerate(parts)), threading.Lock()
 
-    def work(_: int) -> Candidates:
-        gathered = Gathering(unit)
-        while True:
-            with lock:
-                number, part = next(queue, (-1, None))
-            if part is None:
-                return gathered.result()
-            gathered.add(candidates(part.read(needed, batch_rows), number, columns, unit, key))
+    def bound(entities: Slice) -> Allowance:
+        queue, lock = iter(enumerate(parts)), threading.Lock()
 
-    with ThreadPoolExecutor(threads) as pool:
-        return allowance(merge(list(pool.map(work, range(threads))), unit), unit)
+        def work(_: int) -> Candidates:
+            gathered = Gathering(unit)
+            while True:
+                with lock:
+                    number, part = next(queue, (-1, None))
+                if part is None:
+                    return gathered.result()
+                gathered.add(candidates(part.read(needed, batch_rows), number, columns, unit, key, entities))
+
+        with ThreadPoolExecutor(threads) as pool:
+            return allowance(merge(list(pool.map(work, range(threads))), unit), unit)
+
+    return join([bound(entities) for entities in slices(rows)])
 
 
 def read_part(
@@ -101,10 +114,10 @@ def read_part(
 
 
 def read_parts(
-    parts: Sequence[Part], columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int
+    parts: Sequence[Part], columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int, rows: int | None
 ) -> Iterator[pa.RecordBatch]:
     """Every part, bounded, one after the other."""
-    allowed = bound_parts(parts, columns, unit, key, batch_rows) if unit.entity else None
+    allowed = bound_parts(parts, columns, unit, key, batch_rows, rows) if unit.entity else None
     for number, part in enumerate(parts):
         yield from read_part(part, number, columns, unit, key, allowed, batch_rows)
 

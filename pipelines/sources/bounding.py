@@ -7,13 +7,17 @@ of rows. Two entities whose 64-bit hashes collide share one allowance, which err
 without an entity (null, or NaN in a float column) are dropped: they belong to nobody identifiable, and
 pooling them would break the bound.
 
-Two passes. `candidates` of each part, merged by `merge`, hold the k+1 first rows of each entity; `allowance`
+Two steps. `candidates` of each part, merged by `merge`, hold the k+1 first rows of each entity; `allowance`
 turns them into the last row allowed to each entity that has more than k; `within` filters a batch by it.
-Memory: 24 bytes a candidate, of which there are at most k+1 an entity, and three times that while merging.
+Memory of the first step: 24 bytes a candidate, of which there are at most k+1 an entity, and three times that
+while merging. So that a large table stays within BOUNDING_BYTES it is done for one slice of the entities after
+the other, each a further pass over the table; `slices` says how many. What stays is 24 bytes for each entity
+with more than k rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -23,9 +27,22 @@ import pyarrow.compute as pc
 
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.hashing import row_hashes, value_hashes
+from understudy.pipelines.sources.ranking import find, first_of_each
 
 PART_BITS = 40
-MERGE_ROWS = 4_000_000
+MERGE_ROWS = 2_000_000
+BOUNDING_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The entities whose hash lies in the `index`-th of `count` equal ranges."""
+
+    index: int = 0
+    count: int = 1
+
+    def holds(self, entity: np.ndarray) -> np.ndarray:
+        return ((entity >> np.uint64(32)) * np.uint64(self.count)) >> np.uint64(32) == np.uint64(self.index)
 
 
 @dataclass(frozen=True)
@@ -61,16 +78,27 @@ def needed_columns(columns: Sequence[str], unit: Unit) -> list[str]:
     return list(dict.fromkeys([*columns, *([unit.entity] if unit.entity else [])]))
 
 
+def slices(rows: int | None) -> list[Slice]:
+    """Ranges of entities few enough for the first step, for a table of so many rows (one if nobody knows)."""
+    count = max(1, math.ceil((rows or 0) * 72 / BOUNDING_BYTES))
+    return [Slice(index, count) for index in range(count)]
+
+
 def candidates(
-    batches: Iterable[pa.RecordBatch], part: int, columns: Sequence[str], unit: Unit, key: bytes
+    batches: Iterable[pa.RecordBatch], part: int, columns: Sequence[str], unit: Unit, key: bytes, entities: Slice
 ) -> Candidates:
-    """The first pass over one part."""
+    """The first step for one part, and the entities of one slice."""
     gathered = Gathering(unit)
     offset = 0
     for batch in batches:
         located = _locate(batch, part, offset, columns, unit, key)
         offset += batch.num_rows
-        gathered.add(_first_rows(located.entity, located.row, located.position, unit.max_rows + 1))
+        if entities.count > 1:
+            here = entities.holds(located.entity)
+            found = Candidates(located.entity[here], located.row[here], located.position[here])
+        else:
+            found = Candidates(located.entity, located.row, located.position)
+        gathered.add(found)
     return gathered.result()
 
 
@@ -79,40 +107,45 @@ class Gathering:
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
-        self._kept: list[Candidates] = []
-        self._waiting = 0
+        self._kept = merge([], unit)
+        self._waiting: list[Candidates] = []
 
     def add(self, found: Candidates) -> None:
-        self._kept.append(found)
-        self._waiting += len(found.entity)
-        if self._waiting > max(MERGE_ROWS, len(self._kept[0].entity)):
-            self._kept, self._waiting = [merge(self._kept, self._unit)], 0
+        self._waiting.append(found)
+        if sum(len(each.entity) for each in self._waiting) > max(MERGE_ROWS, len(self._kept.entity)):
+            self.result()
 
     def result(self) -> Candidates:
-        return merge(self._kept, self._unit)
+        if self._waiting:
+            self._kept, self._waiting = merge([self._kept, *self._waiting], self._unit), []
+        return self._kept
 
 
 def merge(found: Sequence[Candidates], unit: Unit) -> Candidates:
-    """The candidates of several parts as one; associative and indifferent to order."""
-    if not found:
-        return Candidates(*(np.empty(0, np.uint64) for _ in range(3)))
-    if len(found) == 1:
-        return found[0]
-    return _first_rows(
-        np.concatenate([each.entity for each in found]),
-        np.concatenate([each.row for each in found]),
-        np.concatenate([each.position for each in found]),
-        unit.max_rows + 1,
-    )
+    """The candidates of several parts as one, sorted and cut; associative and indifferent to order."""
+    none = np.empty(0, np.uint64)
+    entity = np.concatenate([none, *(each.entity for each in found)])
+    row = np.concatenate([none, *(each.row for each in found)])
+    position = np.concatenate([none, *(each.position for each in found)])
+    first = first_of_each(entity, row, position, unit.max_rows + 1)
+    return Candidates(entity[first], row[first], position[first])
 
 
 def allowance(found: Candidates, unit: Unit) -> Allowance:
-    starts = (
-        np.flatnonzero(np.r_[True, found.entity[1:] != found.entity[:-1]]) if len(found.entity) else np.empty(0, int)
-    )
-    lengths = np.diff(np.r_[starts, len(found.entity)])
+    """What the merged candidates of one slice of entities leave to each that has too many rows."""
+    starts = np.flatnonzero(np.diff(found.entity, prepend=~found.entity[:1]))
+    lengths = np.diff(starts, append=len(found.entity))
     last = starts[lengths > unit.max_rows] + unit.max_rows - 1
     return Allowance(found.entity[last], found.row[last], found.position[last])
+
+
+def join(slices_: Sequence[Allowance]) -> Allowance:
+    """The allowances of all slices, given in order, as one."""
+    return Allowance(
+        np.concatenate([each.entity for each in slices_]),
+        np.concatenate([each.row for each in slices_]),
+        np.concatenate([each.position for each in slices_]),
+    )
 
 
 def within(
@@ -129,8 +162,8 @@ def within(
     wanted = batch.select(list(columns))
     stays = np.ones(len(located.entity), np.bool_)
     if len(allowed.entity):
-        at = np.minimum(np.searchsorted(allowed.entity, located.entity), len(allowed.entity) - 1)
-        capped = allowed.entity[at] == located.entity
+        at = find(allowed.entity, located.entity)
+        capped = at >= 0
         later = located.row > allowed.row[at]
         tied = (located.row == allowed.row[at]) & (located.position > allowed.position[at])
         stays = ~(capped & (later | tied))
@@ -149,14 +182,3 @@ def _locate(batch: pa.RecordBatch, part: int, offset: int, columns: Sequence[str
     hashes = row_hashes([batch.column(name) for name in columns], batch.num_rows, key)
     positions = (np.uint64(part) << np.uint64(PART_BITS)) + (index + offset).astype(np.uint64)
     return _Located(index, value_hashes(entity, key, "entity")[index], hashes[index], positions)
-
-
-def _first_rows(entity: np.ndarray, row: np.ndarray, position: np.ndarray, count: int) -> Candidates:
-    """Sorted, and cut to the first `count` of each entity."""
-    order = np.lexsort((position, row, entity))
-    entity = entity[order]
-    starts = np.flatnonzero(np.r_[True, entity[1:] != entity[:-1]]) if len(entity) else np.empty(0, int)
-    rank = np.arange(len(entity)) - np.repeat(starts, np.diff(np.r_[starts, len(entity)]))
-    first = rank < count
-    order = order[first]
-    return Candidates(entity[first], row[order], position[order])

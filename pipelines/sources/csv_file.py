@@ -37,7 +37,7 @@ class CsvSource:
     def batches(
         self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        return read_parts([self], columns, unit, key, batch_rows)
+        return read_parts([self], columns, unit, key, batch_rows, self.row_estimate())
 
     def row_estimate(self) -> int | None:
         return None

@@ -45,7 +45,7 @@ def tables(draw):
     return codes, tuple(sizes), kept or [()]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tables(), st.data())
 def test_any_partition_order_and_batch_size_gives_the_plain_counts(table, data):
     codes, sizes, cliques = table
@@ -62,7 +62,7 @@ def test_any_partition_order_and_batch_size_gives_the_plain_counts(table, data):
         assert all((table == wanted).all() for table, wanted in zip(found, expected, strict=True))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(tables(), st.data())
 def test_sparse_counting_and_flushing_give_the_same(table, data):
     codes, sizes, cliques = table
@@ -100,7 +100,7 @@ def test_codes_outside_their_column_are_refused_before_any_cell_is_touched():
         Tally((2, 3), [(0, 1)]).add(EncodedBatch((np.array([2], np.uint8), np.array([0], np.uint8)), 1))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(2, 60), min_size=2, max_size=12), st.integers(1, 3))
 def test_every_clique_lies_in_its_group_and_joint_groups_fit_the_cache(sizes, width):
     cliques = list(combinations(range(len(sizes)), min(width, len(sizes))))
