@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -105,31 +99,6 @@ def test_resume_refuses_a_spec_that_was_edited(clinic: Clinic, run: Run) -> None
     assert edited.exit_code == 2
     assert "was edited" in edited.output
     assert len(clinic.charges) == 1
-
-
-def run_in_its_own_session(command: list[str], environment: dict[str, str], folder: Path) -> int:
-    """Run to the end or the kill, then end the Prefect server that a killed run leaves behind."""
-    with (folder / "run.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-        code = process.wait(timeout=300)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    return code
-
-
-def test_a_run_killed_after_privatize_is_finished_from_its_one_measurement(clinic: Clinic, run: Run) -> None:
-    environment = os.environ | {"UNDERSTUDY_FAULT": "after_privatize", "UNDERSTUDY_HOME": str(clinic.home)}
-    command = [sys.executable, "-m", "understudy.flows.cli", "release", str(clinic.spec)]
-    assert run_in_its_own_session(command, environment, clinic.folder) == -signal.SIGKILL
-    [charge] = clinic.charges
-    assert (charge.state, clinic.releases) == (State.MEASURED, [])
-    again = run("release", clinic.spec)
-    assert again.exit_code == 0, again.output
-    assert "spent      nothing" in again.output
-    assert clinic.charges == [charge]
-    [place] = clinic.releases
-    manifest = json.loads((place / "manifest.json").read_text())
-    assert manifest["guarantee"]["events"][0]["measurement_sha256"] == charge.measurement_sha256
 
 
 def test_counting_on_dask_buys_the_same_measurement(clinic: Clinic, run: Run) -> None:
