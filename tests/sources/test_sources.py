@@ -100,7 +100,7 @@ def test_a_missing_file_is_a_source_error(uri, tmp_path):
     assert caught.value.fix
 
 
-@pytest.mark.parametrize("uri", ["mysql://me:hunter2@host/db", "t.xlsx", "duckdb://", "s3://bucket/x.parquet"])
+@pytest.mark.parametrize("uri", ["mysql://me:hunter2@host/db", "t.xlsx", "duckdb://", "ftp://host/x.parquet"])
 def test_an_unknown_kind_of_source_is_a_spec_error(uri, tmp_path):
     with pytest.raises(SpecError) as caught:
         _source(uri, tmp_path)
