@@ -8,11 +8,15 @@ from prefect import flow
 
 from understudy.pipelines.publishing.targets import Published
 from understudy.pipelines.spec import ReleaseSpec
+from understudy.tasks.approval import await_approval
+from understudy.tasks.credentials import lend_credentials
 from understudy.tasks.generate import device_tags, generate
+from understudy.tasks.hooks import tell_failure
 from understudy.tasks.ingest import ingest
 from understudy.tasks.normalize import normalize
 from understudy.tasks.privatize import afford, privatize, recall
 from understudy.tasks.publish import already_published, publish
+from understudy.tasks.rolling import enter_period, look_ahead
 from understudy.tasks.select import select
 from understudy.tasks.validate import validate
 
@@ -22,13 +26,20 @@ from understudy.tasks.validate import validate
     flow_run_name="{spec.name} {spec.source.snapshot}",
     persist_result=False,
     validate_parameters=True,
+    on_failure=[tell_failure],
 )
-def release(spec: ReleaseSpec, base: Path = Path(), resume: bool = False, pay_again: bool = False) -> Published:
+def release(
+    spec: ReleaseSpec, base: Path = Path(), resume: bool = False, pay_again: bool = False, approved: bool = False
+) -> Published:
     """Publish a differentially private synthetic copy of the table that `spec` describes.
 
     Running it again is always safe: what was paid for is reused, what was published is left alone.
     """
+    lend_credentials(spec)
     plan = select(spec)
+    declared = spec
+    if declared.rolling is not None:
+        spec, plan = enter_period(declared, plan, pay_again)
     approval = afford(spec, plan, resume, pay_again)
     if (published := already_published(spec, approval, base)) is not None:
         return published
@@ -36,6 +47,9 @@ def release(spec: ReleaseSpec, base: Path = Path(), resume: bool = False, pay_ag
     if measured is None:
         table = normalize(ingest(spec, base), spec)
         measured = privatize(table, spec, plan, approval)  # the only place that draws noise and spends budget
+    if declared.rolling is not None:
+        look_ahead(declared, plan)
     synthetic = generate.with_options(tags=device_tags(spec))(measured, spec)  # post-processing from here on
     agreements = validate(synthetic, measured, spec)
+    await_approval(spec, synthetic.num_rows, agreements, approved)
     return publish(synthetic, measured, agreements, spec, plan, approval, base)

@@ -15,12 +15,13 @@ from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.method import MethodPlan, PrivateTable
 from understudy.pipelines.methods import method_named
 from understudy.pipelines.privacy.fault_points import fault_point
-from understudy.pipelines.privacy.ledger import Ledger
+from understudy.pipelines.privacy.ledger import Charge, Ledger
 from understudy.pipelines.privacy.measurement_store import MeasurementStore
 from understudy.pipelines.privacy.spend import Purchases
 from understudy.pipelines.spec import ReleaseSpec
 from understudy.pipelines.workspace import Workspace
 from understudy.tasks.discretion import discreet
+from understudy.tasks.events import announce_charge
 from understudy.tasks.reporting import report_spend
 
 
@@ -45,17 +46,22 @@ def recall(spec: ReleaseSpec, plan: MethodPlan, approval: Approval) -> Measureme
 def privatize(table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, approval: Approval) -> Measurement:
     fault_point("before_privatize")
     workspace = Workspace.from_environment()
-    happened: list[str] = []
+    happened: list[tuple[str, Charge]] = []
     ledger = Ledger(workspace.ledger_url)
     requests = {request.stage: request for request in approval.requests}
     purchases = Purchases(
         ledger,
         MeasurementStore(workspace.measurements),
         lambda charge: requests[charge.stage],
-        on_event=lambda what, charge: happened.append(f"{what}: {charge.stage}"),
+        on_event=lambda what, charge: happened.append((what, charge)),  # told later: T1 to T2 must stay short
     )
     sold = remembering(purchases, spec) if len(plan.charges) == 1 else purchases
-    measured = method_named(spec.method.name).measure(table, spec, plan, sold)
-    report_spend(spec, plan, ledger.balance(spec.privacy.account), happened)
+    try:
+        measured = method_named(spec.method.name).measure(table, spec, plan, sold)
+    finally:
+        for what, charge in happened:
+            announce_charge(what, charge)
+    notes = [f"{what}: {charge.stage}" for what, charge in happened]
+    report_spend(spec, plan, ledger.balance(spec.privacy.account), notes)
     fault_point("after_privatize")
     return measured

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from prefect import task
-from prefect.artifacts import create_link_artifact
+from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
 from understudy.pipelines.budgeting import Approval, loss_without, settled_charges
@@ -32,6 +32,7 @@ from understudy.pipelines.publishing.manifest import (
 from understudy.pipelines.publishing.targets import PreparedRelease, Published, open_target, release_id
 from understudy.pipelines.spec import ReleaseSpec
 from understudy.pipelines.workspace import Workspace
+from understudy.tasks.events import announce
 from understudy.tasks.reporting import artifact_key
 from understudy.tasks.retrying import worth_retrying
 
@@ -60,13 +61,30 @@ def publish(
 ) -> Published:
     prepared = prepare(synthetic, measured, agreements, spec, plan, approval)
     published = open_target(spec, base).publish(prepared)
-    create_link_artifact(
-        Path(published.card).absolute().as_uri(),
-        link_text=f"card of {spec.name}",
-        key=artifact_key(spec.name, "card"),
-    )
+    _show(published, spec)
     fault_point("after_publish")
     return published
+
+
+def _show(published: Published, spec: ReleaseSpec) -> None:
+    """Where the release and its card are, as an artifact and an event; what is too old is retired."""
+    key = artifact_key(spec.name, "card")
+    card = Path(published.card)
+    if card.is_file() or "://" in published.card:
+        link = card.absolute().as_uri() if card.is_file() else published.card
+        create_link_artifact(link, link_text=f"card of {spec.name}", key=key)
+    else:
+        create_markdown_artifact(f"# {spec.name}\n\nThe card is in {published.card}.\n", key=key)
+    manifest = published.manifest
+    announce(
+        "publish.done",
+        spec.privacy.account,
+        release=spec.name,
+        snapshot=manifest.snapshot,
+        release_id=manifest.release_id,
+        rows=manifest.rows,
+        epsilon=manifest.guarantee.epsilon,
+    )
 
 
 def prepare(

@@ -37,7 +37,7 @@ class ArrowSource:
     def batches(
         self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        return read_parts(self.parts(), columns, unit, key, batch_rows)
+        return read_parts(self.parts(), columns, unit, key, batch_rows, self.row_estimate())
 
     def row_estimate(self) -> int | None:
         return int(self.table.num_rows)

@@ -120,7 +120,7 @@ class ObjectStoreSource:
     def batches(
         self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        return read_parts(self.parts(), columns, unit, key, batch_rows)
+        return read_parts(self.parts(), columns, unit, key, batch_rows, self.row_estimate())
 
     def row_estimate(self) -> int | None:
         known = [group_rows for *_, group_rows in self._footers]

@@ -126,7 +126,7 @@ class PostgresSource:
     ) -> Iterator[pa.RecordBatch]:
         parts = self.parts()
         if parts is not None:
-            yield from read_parts(parts, columns, unit, key, batch_rows)
+            yield from read_parts(parts, columns, unit, key, batch_rows, self.row_estimate())
             return
         query = self._bounded_query(columns, unit, key)
         wanted = [_listed(self._catalogued[3], name) for name in columns]

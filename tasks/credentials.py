@@ -1,0 +1,26 @@
+"""Prefect Secret blocks, opened when a spec names one and kept in this process only."""
+
+from __future__ import annotations
+
+from prefect.blocks.system import Secret
+
+from understudy.pipelines.addresses import Database, provide
+from understudy.pipelines.errors import UnderstudyError
+from understudy.pipelines.spec import ReleaseSpec
+
+
+def lend_credentials(spec: ReleaseSpec) -> None:
+    """Hand the address in each Secret block the spec names to the code that will connect with it."""
+    for key, address in (("source.uri", spec.source.uri), ("publish.to", spec.publish.to)):
+        if not address.startswith("postgresql+block://"):
+            continue
+        block = Database.parse(address, key).block
+        assert block is not None
+        try:
+            secret = Secret.load(block)
+        except ValueError:
+            raise UnderstudyError(
+                f"{key} names the Prefect Secret block {block!r}, which does not exist",
+                "create it in Prefect's Blocks page, holding postgresql://user:password@host/database",
+            ) from None
+        provide(block, str(secret.get()))

@@ -1,0 +1,50 @@
+"""Rolling releases in the flow: who pays for this period, and whether the cap will pay for the next ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from prefect import task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+
+from understudy.pipelines.method import MethodPlan
+from understudy.pipelines.privacy.ledger import Ledger
+from understudy.pipelines.privacy.measurement_store import MeasurementStore
+from understudy.pipelines.rolling import declared_step, enter_series, forecast
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.workspace import Workspace
+from understudy.tasks.events import announce
+from understudy.tasks.reporting import artifact_key
+
+
+@task(persist_result=False, cache_policy=NO_CACHE)
+def enter_period(spec: ReleaseSpec, plan: MethodPlan, pay_again: bool) -> tuple[ReleaseSpec, MethodPlan]:
+    """For disjoint periods: the series is paid for, and this period is charged to its own account."""
+    workspace = Workspace.from_environment()
+    ledger = Ledger(workspace.ledger_url)
+    entered = enter_series(ledger, MeasurementStore(workspace.measurements), spec, plan, pay_again)
+    step = declared_step(spec)
+    return entered, replace(plan, steps=(*plan.steps, step)) if step else plan
+
+
+@task(persist_result=False, cache_policy=NO_CACHE)
+def look_ahead(spec: ReleaseSpec, plan: MethodPlan) -> None:
+    """Warn, by an event that automations can act on, before the cap runs out."""
+    ahead = forecast(Ledger(Workspace.from_environment().ledger_url), spec, plan)
+    if ahead is None or spec.rolling is None:
+        return
+    create_markdown_artifact(
+        f"# {spec.name}\n\nAfter snapshot {spec.source.snapshot}, {ahead.sentence}.\n",
+        key=artifact_key(spec.name, "forecast"),
+        description="How long the account's cap lasts",
+    )
+    if ahead.remaining is not None and ahead.remaining < spec.rolling.warn_below:
+        announce(
+            "budget.low",
+            spec.privacy.account,
+            release=spec.name,
+            snapshot=spec.source.snapshot,
+            period=ahead.period,
+            remaining=ahead.remaining,
+        )
