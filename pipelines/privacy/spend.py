@@ -100,17 +100,7 @@ class Purchases:
 
     def _draw_and_keep(self, charge: Charge, draw: Callable[[RandomSource], Measurement]) -> Measurement:
         with self._heartbeat(charge):
-            fault_point("after_t1")
-            try:
-                measurement = draw(self._randomness)
-                fault_point("after_draw")
-                sha256 = self._store.save(charge.mid, measurement, self._facts(charge))
-            except BaseException as error:
-                burnt = self._burn(charge, f"{_where(error)} between the charge and the stored measurement")
-                if isinstance(error, Exception):
-                    # `from None`: the message of an error in private arithmetic may quote private values.
-                    raise burnt_error(burnt) from None
-                raise
+            sha256 = self._draw_and_save(charge, draw)
             try:
                 measured = self._ledger.record_measurement(charge.mid, sha256, charge.holder)
             except ChargeBurnt:
@@ -119,6 +109,20 @@ class Purchases:
         fault_point("after_t2")
         self._on_event("measured", measured)
         return self._store.load(charge.mid, sha256)
+
+    def _draw_and_save(self, charge: Charge, draw: Callable[[RandomSource], Measurement]) -> str:
+        try:
+            fault_point("after_t1")
+            measurement = draw(self._randomness)
+            fault_point("after_draw")
+            return self._store.save(charge.mid, measurement, self._facts(charge))
+        except Exception as error:
+            reason = f"{_where(error)} between the charge and the stored measurement"
+        except BaseException as error:
+            self._burn(charge, f"{_where(error)} between the charge and the stored measurement")
+            raise
+        # Raised outside the handler: the error may quote private values, so not even as a context does it travel on.
+        raise burnt_error(self._burn(charge, reason))
 
     def _reuse(self, charge: Charge) -> Measurement:
         if charge.state is State.BURNT:

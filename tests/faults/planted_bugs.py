@@ -5,7 +5,6 @@ The harness must catch every one of them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,10 @@ from understudy.pipelines.privacy.measurement_store import MeasurementStore
 from understudy.pipelines.privacy.spend import Purchases
 from understudy.pipelines.publishing import directory_target
 from understudy.pipelines.publishing.directory_target import DirectoryTarget
+
+
+def meet() -> None:
+    """Where a bug needs company, the worker puts a meeting point here: all processes pass it together."""
 
 
 def plant(name: str) -> None:
@@ -88,7 +91,7 @@ def cap_outside_transaction() -> None:
 
     def charge(self: Ledger, request: Any, holder: Holder, lease_seconds: float = 60.0) -> Charge:
         self.check([request])
-        time.sleep(0.3)
+        meet()
 
         def work(connection: Any) -> Charge:
             rows.get_account(connection, request.account, lock=True)
@@ -120,13 +123,13 @@ def insert_decides() -> None:
         assert found is not None
         return found
 
-    def find_slowly(self: Ledger, mid: str) -> Charge | None:
+    def find_together(self: Ledger, mid: str) -> Charge | None:
         found = original(self, mid)
-        time.sleep(0.0 if found else 0.3)  # both duplicates look before either inserts
+        meet()  # both duplicates look before either inserts
         return found
 
     original = Ledger.find
-    Ledger.find, Ledger.charge = find_slowly, charge  # type: ignore[method-assign]
+    Ledger.find, Ledger.charge = find_together, charge  # type: ignore[method-assign]
 
 
 def missing_unique_key() -> None:

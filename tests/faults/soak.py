@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -168,6 +169,7 @@ def main() -> int:
     parser.add_argument("--spends", type=int, default=100, help="spends of each racing process")
     parser.add_argument("--seed", type=int, default=7)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the PostgreSQL it started is stopped as well
     databases = ["sqlite", "postgresql"] if arguments.database == "both" else [arguments.database]
     zygote, failed = Zygote(), False
     with tempfile.TemporaryDirectory(prefix="understudy-soak-") as directory:

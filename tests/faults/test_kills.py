@@ -29,8 +29,11 @@ def test_a_kill_at_any_point_costs_at_most_its_own_charge(
     assert world.violations() == []
 
 
-def test_a_hundred_retries_of_one_release_cost_one_charge(world: World) -> None:
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)])
+def test_a_hundred_retries_of_one_release_cost_one_charge(zygote: Zygote, tmp_path: Path, database: str) -> None:
     """Every second one is killed somewhere; ten run at a time."""
+    url = new_database() if database == "postgresql" else f"sqlite:///{tmp_path}/ledger.db"
+    world = World(zygote, tmp_path / "world", url)
     faults = [FAULT_POINTS[index % len(FAULT_POINTS)] if index % 2 else "" for index in range(100)]
     for start in range(0, 100, 10):
         assert unexpected(world.zygote.run(*(world.job(fault=f) for f in faults[start : start + 10]))) == []

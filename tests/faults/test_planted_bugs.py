@@ -18,8 +18,8 @@ from understudy.pipelines.privacy import measurement_store
 
 def a_paused_holder_is_burnt_by_a_duplicate_elsewhere(world: World, bug: str) -> None:
     """As when the network cuts its heartbeats off: the lease runs out while it draws."""
-    paused = world.job(bug=bug, place="one host", lease=0.01, heartbeat=1000, draw_seconds=1.5)
-    world.zygote.run(paused, world.job(place="another host", after_a_draw=True))
+    paused = world.job(bug=bug, place="one host", lease=0.01, heartbeat=1000, draw_until="burnt")
+    world.zygote.run(paused, world.job(place="another host", after_a_draw=True, touch="burnt"))
 
 
 def a_draw_fails_and_is_retried(world: World, bug: str) -> None:
@@ -35,11 +35,11 @@ def a_kill_between_draw_and_store(world: World, bug: str) -> list[str]:
 
 
 def more_releases_at_once_than_the_cap_allows(world: World, bug: str) -> None:
-    world.zygote.run(*(world.job(f"s{index}", bug=bug, sigma=0.2) for index in range(4)))
+    world.zygote.run(*(world.job(f"s{index}", bug=bug, sigma=0.2, meet=4) for index in range(4)))
 
 
 def two_duplicates_at_once(world: World, bug: str) -> None:
-    world.zygote.run(*(world.job(bug=bug) for _ in range(2)))
+    world.zygote.run(*(world.job(bug=bug, meet=2) for _ in range(2)))
 
 
 def a_stored_measurement_is_half_overwritten(world: World, bug: str) -> None:

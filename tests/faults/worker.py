@@ -127,6 +127,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     os.environ[VARIABLE] = job.get("fault") or ""
     if job.get("bug"):
         planted_bugs.plant(job["bug"])
+    if job.get("meet"):
+        planted_bugs.meet = lambda: meet(Path(job["world"]), job["meet"])
     _move_clock(job.get("clock", 0.0))
     if job.get("place"):
         ledger_holder._this_place = lambda pid: job["place"]
@@ -141,6 +143,14 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         return {"error": type(error).__name__, "code": error.exit_code, "message": str(error)}
     except BaseException as error:
         return {"error": type(error).__name__, "code": -1, "message": repr(error)}
+    finally:
+        if job.get("touch"):
+            (Path(job["world"]) / job["touch"]).touch()
+
+
+def meet(world: Path, count: int) -> None:
+    (world / f"here-{os.getpid()}").touch()
+    wait_for(world, "here-*", count)
 
 
 def request_for(job: dict[str, Any], snapshot: str, attempt: int = 0) -> ChargeRequest:
@@ -161,7 +171,7 @@ def request_for(job: dict[str, Any], snapshot: str, attempt: int = 0) -> ChargeR
 def release(job: dict[str, Any]) -> dict[str, Any]:
     world = Path(job["world"])
     if job.get("after_a_draw"):
-        wait_for_a_draw(world)
+        wait_for(world, "journal", 1)
     ledger = Ledger(job["url"], patience_seconds=job.get("ledger_patience", 5))
     request = request_for(job, job["snapshot"])
     pay_again = bool(job.get("pay_again"))
@@ -183,6 +193,8 @@ def release(job: dict[str, Any]) -> dict[str, Any]:
     def draw(randomness: Any) -> Measurement:
         note(world, "draw", mid=held[-1].mid if held else request.mid)
         time.sleep(job.get("draw_seconds", 0))
+        if job.get("draw_until"):
+            wait_for(world, job["draw_until"], 1)
         if job.get("draw_fails"):
             raise ValueError("a private value")
         counts = rounded_gaussian((4, 5), 10.0, randomness)
@@ -272,10 +284,10 @@ def note(world: Path, what: str, **facts: Any) -> None:
     os.close(descriptor)
 
 
-def wait_for_a_draw(world: Path) -> None:
-    """Until another process of this world draws."""
-    for _ in range(6000):
-        if (world / "journal").exists():
+def wait_for(world: Path, pattern: str, count: int) -> None:
+    """Until that many such files exist: how the processes of a scenario meet, whatever the load."""
+    for _ in range(12_000):
+        if len(list(world.glob(pattern))) >= count:
             return
         time.sleep(0.005)
 
