@@ -2,8 +2,9 @@
 
 The reference has independent columns of scaled variance 0.1, as `split` assumes; the error is that of the covariance
 matrix in Frobenius norm, relative to its own. The copula measures rank covariances, whose columns have variance 1/3
-whatever the bounds, and takes variances from histograms. Noise that does not depend on the number of rows drawn is all that noisy moments and
-the copula suffer; records of `sampling-noise` also carry the pseudo-records' inflation and the error of a sample of m.
+whatever the bounds, and takes variances from histograms. Noise that does not depend on the number of rows drawn is
+all that noisy moments and the copula suffer; records of `sampling-noise` also carry the pseudo-records' inflation and
+the error of a sample of m.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+
 from understudy.pipelines.gaussian.covariance import nearest_covariance, nearest_distribution
 from understudy.pipelines.gaussian.layout import Layout
 

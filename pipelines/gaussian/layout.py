@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
 from understudy.pipelines.domain import DomainColumn, TableDomain
 from understudy.pipelines.errors import SpecError
 
@@ -85,6 +86,6 @@ class Layout:
 
 
 def bounds(column: DomainColumn) -> tuple[float, float]:
-    """The least and greatest value of a numeric column, in its own units (edges of whole-number kinds are exclusive)."""
+    """The least and greatest value of a numeric column in its own units; the last edge of wholes is exclusive."""
     last = column.edges[-1] - 1 if column.kind in ("integer", "date") else column.edges[-1]
     return float(column.edges[0]), float(last)

@@ -26,6 +26,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+
 from understudy.pipelines.gaussian.layout import Layout
 from understudy.pipelines.privacy.noise import RandomSource, rounded_gaussian
 from understudy.pipelines.privacy.relation import Relation

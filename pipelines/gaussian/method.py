@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import ModuleType
 
 import pyarrow as pa
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.gaussian import copula, learned_moments, noisy_moments, sampling_noise
 from understudy.pipelines.gaussian.agreement import copula_agreement, moments_agreement

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from understudy.pipelines.gaussian.covariance import nearest_correlation
 from understudy.pipelines.gaussian.estimates import Estimates
 from understudy.pipelines.gaussian.latent import Axis, axis_from_probabilities, latent_correlation

@@ -1,4 +1,4 @@
-"""Mode `noisy-moments` with `centre: fixed`, one charge: count, sums, squares and products in a single pass and a single draw.
+"""Mode `noisy-moments` with `centre: fixed`: count, sums, squares and products in one pass, one draw, one charge.
 
 Everything private happens in `measure`: exact integer sums, then one draw (`mechanism`). What follows is
 post-processing of the released integers, so any number of rows may be generated, any number of times.
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.gaussian.estimates import Estimates, estimate
@@ -121,7 +122,7 @@ def moment_blocks(
     pairs: bool,
     grid: int | None = None,
 ) -> tuple[int, tuple[Block, ...]]:
-    """The finest grid whose noise the sampler can draw (a coarser one costs nothing beside such noise), and the query."""
+    """The query, on the finest grid whose noise the sampler can draw; beside such noise a coarser one costs nothing."""
     shape = shape_of(spec, Layout.of(domain, options.label, MAX_GRID))
     weights = best_weights(shape, pairs)
     least_weight = min(w for w in (weights.count, weights.linear, weights.square, weights.pair) if w > 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field, ValidationError
+
 from understudy.pipelines.columns import Public
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError

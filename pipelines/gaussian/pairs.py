@@ -2,7 +2,7 @@
 
 Theorem. A row is a vector y of integers with one part for each slot: a number about a released centre, a rank score,
   or a one-hot of height `grid`. Let U_s be the squared norm of part s in units of the grid. The products of numbers
-  in different slots have norm N = sqrt(((sum U)^2 - sum U^2)/2), because a one-hot has one entry and a null is 0. The row
+  in different slots have norm N = sqrt(((sum U)^2 - sum U^2)/2), as a one-hot has one entry and a null is 0. The row
   is scaled by min(1, sqrt(R/N)) and cut toward zero to integers, which makes every product smaller, so its products
   have norm at most R, exactly. The sum of products plus Gaussian noise of std z S is the Gaussian mechanism with noise
   multiplier z for S = k R (ADD_REMOVE) or 2 k R (REPLACE_ONE: two vectors of norm R may point opposite ways).
@@ -108,9 +108,9 @@ def radius_histogram(
 def choose_radius(
     noisy: np.ndarray, edges: np.ndarray, histogram_std: float, products: int, noise_per_radius: float
 ) -> float:
-    """The edge of least estimated error: what clipping takes away, at most, beside what noise adds. Public numbers only.
+    """The edge of least estimated error: what clipping takes away, at most, beside what noise adds.
 
-    `noise_per_radius` is the noise std of one product at radius 1. Bins within three deviations of empty count as empty.
+    `noise_per_radius` is the noise std of one product at radius 1. Bins within three deviations of 0 count as empty.
     """
     rows = max(float(noisy.sum()), 1.0)
     kept = np.where(noisy > 3 * histogram_std, noisy, 0.0)

@@ -12,8 +12,8 @@ The private size n disappears by taking the worst n' term by term (u = 1/(n'+1) 
   adding:    alpha r / (2 (n'+1-alpha)) and d * excess(alpha, -u) fall with n': their value at n0.
              excess(alpha, r) - log1p(...) <= excess(alpha, r).
   removing:  n'(n'+alpha)/(n'+1)^2 >= q = min(1, n0(n0+alpha)/(n0+1)^2), since it tends to 1 and has no inner minimum,
-             so the mean term is at most alpha r / (2 (n0+1)(q - alpha r)), valid while alpha r < q; d * excess(alpha, u)
-             falls with n'; the last term is at most alpha log(1 - r) - log(1 - alpha r / q).
+             so the mean term is at most alpha r / (2 (n0+1)(q - alpha r)), valid while alpha r < q;
+             d * excess(alpha, u) falls with n'; the last term is at most alpha log(1 - r) - log(1 - alpha r / q).
 Relation. ADD_REMOVE as above. REPLACE_ONE by the weak triangle inequality (Mironov 2017, Proposition 11) through the
   union, both legs of which are ADD_REMOVE pairs covered by the same bound.
 Noise unit. None: the randomness is that of the draw. Plain Sigma + sigma I would *not* be covered by the proof.

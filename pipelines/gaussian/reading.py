@@ -10,10 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
+
 from understudy.pipelines.datetext import read_moments
 from understudy.pipelines.domain import MICROSECONDS_A_DAY, DomainColumn
 from understudy.pipelines.encoding import NUMBER_TEXT, readable
 from understudy.pipelines.gaussian.layout import bounds
+
+_UNITS_A_DAY = {"D": 1, "s": 86_400, "ms": 86_400_000, "us": MICROSECONDS_A_DAY, "ns": 86_400_000_000_000}
 
 
 def read_numbers(values: pa.Array, column: DomainColumn) -> np.ndarray:
@@ -49,11 +52,7 @@ def _moments(values: pa.Array, column: DomainColumn) -> np.ndarray:
     type_ = values.type
     if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
         whole = values.view(pa.int32()) if pa.types.is_date32(type_) else values.view(pa.int64())
-        days = {"s": 86_400, "ms": 86_400_000, "us": MICROSECONDS_A_DAY, "ns": 86_400_000_000_000}
-        if pa.types.is_timestamp(type_):
-            in_a_day = days[type_.unit]
-        else:
-            in_a_day = 1 if pa.types.is_date32(type_) else days["ms"]
+        in_a_day = _UNITS_A_DAY["D" if pa.types.is_date32(type_) else "ms" if pa.types.is_date64(type_) else type_.unit]
         numbers = _or_nan(whole)
         if column.kind == "date":
             return np.floor(numbers / in_a_day)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from understudy.pipelines.decoding import decode_column
 from understudy.pipelines.domain import DomainColumn
 from understudy.pipelines.gaussian.layout import Layout, bounds
@@ -95,10 +96,9 @@ def typed_numbers(scaled: np.ndarray, column: DomainColumn) -> pa.Array:
     """Scaled values in [-1, 1] back to the column's units, rounded as declared, within its bounds."""
     low, high = bounds(column)
     share = (np.clip(scaled, -1.0, 1.0) + 1.0) / 2
+    values = low * (1.0 - share) + high * share
     if column.log_scale:
         values = low + np.expm1(share * np.log1p(high - low))
-    else:
-        values = low * (1.0 - share) + high * share
     if column.kind == "number":
         return pa.array(_decimals(np.clip(values, low, high), low, high, column.decimals))
     whole = np.clip(np.rint(values), low, high).astype(np.int64)

@@ -12,6 +12,7 @@ Reference. Miura et al., Theorem 3.1; privacy.md section 6. Fitting in doubles: 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -124,7 +125,7 @@ def _batch_sizes(spec: ReleaseSpec, options: GaussianOptions) -> tuple[int, ...]
     if options.batches > rows:
         raise SpecError(f"{rows:,} records cannot be split into {options.batches} batches", "lower method.batches")
     edges = [rows * place // options.batches for place in range(options.batches + 1)]
-    return tuple(stop - start for start, stop in zip(edges, edges[1:], strict=False))
+    return tuple(stop - start for start, stop in pairwise(edges))
 
 
 def _require_numbers(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> None:

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import minimize
+
 from understudy.pipelines.gaussian.mechanism import Shape, Weights, sensitivity
 
 MEAN_SQUARE, MEAN_FOURTH, VARIANCE = 1 / 3, 1 / 5, 0.1

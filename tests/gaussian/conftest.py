@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.encoding import encode
 from understudy.pipelines.gaussian.method import GaussianMethod

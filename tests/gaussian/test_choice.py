@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.gaussian.figures import SIZES, curve, draw_figure_3
 from understudy.pipelines.gaussian.method import GaussianMethod
@@ -45,6 +46,7 @@ def test_what_a_mode_cannot_do_is_said(doubles: SimpleNamespace) -> None:
 def test_the_forecast_is_about_right(doubles: SimpleNamespace) -> None:
     """Measured on the reference table itself: the forecast is within a factor of 1.5, at a fixed seed."""
     import pyarrow as pa
+
     from understudy.pipelines.gaussian.noisy_moments import estimates_of
 
     rng = np.random.default_rng(0)

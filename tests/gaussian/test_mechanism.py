@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.gaussian.layout import Layout
 from understudy.pipelines.gaussian.mechanism import Shape, Weights, blocks_of, draw, sensitivity

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.gaussian.layout import Layout
 from understudy.pipelines.gaussian.moments import MAX_GRID, exact_products

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.gaussian import copula, learned_moments, pairs
 from understudy.pipelines.gaussian.layout import Layout
@@ -110,7 +111,7 @@ def test_radius_balances_what_is_lost_and_what_is_added() -> None:
 
 @pytest.mark.parametrize("mode", ["", ", mode: copula", ", mode: copula, label: t", ", label: t"])
 def test_noise_added_is_the_noise_charged(doubles: SimpleNamespace, mode: str) -> None:
-    """White box, stage by stage: std over sensitivity must be the event's multiplier, and the draws must have that std."""
+    """White box, stage by stage: std over sensitivity is the event's multiplier, and the draws have that std."""
     spec = doubles.make_spec(COLUMNS, mode, ", relation: replace_one")
     domain = TableDomain.of(spec)
     plan = GaussianMethod().plan(spec, domain)

@@ -8,6 +8,7 @@ from itertools import pairwise
 import mpmath
 import numpy as np
 import pytest
+
 from understudy.pipelines.gaussian import pseudo_records
 from understudy.pipelines.gaussian.renyi import (
     FittedSet,

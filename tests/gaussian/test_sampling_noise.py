@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
+
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.gaussian import rounded_normals as module
