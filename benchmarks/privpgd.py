@@ -11,18 +11,17 @@ import argparse
 from itertools import combinations
 
 import numpy as np
+
+from benchmarks.support.figures import Figures, measured
+from benchmarks.support.peers import opendp_table, peer_is_installed
+from benchmarks.support.tables import CodedTable, adult_slice, load_tables
 from understudy.pipelines.evaluation import paper_metrics as metrics
 from understudy.pipelines.marginals.mechanism import calibrate_marginals, release_counts
-from understudy.pipelines.marginals.workload import Workload
 from understudy.pipelines.privacy.noise import operating_system_randomness
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.privpgd.config import PrivPGDConfig
 from understudy.pipelines.privpgd.engine import synthesize
 from understudy.pipelines.privpgd.problem import GridColumn, NoisyMarginal
-
-from benchmarks.support.figures import Figures, measured
-from benchmarks.support.peers import opendp_table, peer_is_installed
-from benchmarks.support.tables import CodedTable, adult_slice, load_tables
 
 EPSILONS = ("2.5", "1", "0.2")
 DELTA = 1e-5
@@ -34,9 +33,7 @@ METRICS = ("tv", "sw1", "covariance", "counting", "threshold", "downstream")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--peer", choices=("MST", "AIM"), help="also run OpenDP's (pip install 'opendp[mbi]')"
-    )
+    parser.add_argument("--peer", choices=("MST", "AIM"), help="also run OpenDP's (pip install 'opendp[mbi]')")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -63,9 +60,7 @@ def _slice(figures: Figures, table: CodedTable) -> None:
     noisy = []
     for pair in combinations(range(len(table.sizes)), 2):
         exact = len(table.codes) * metrics.marginal(table.codes, pair, table.sizes)
-        noisy.append(
-            NoisyMarginal(pair, np.rint(exact + SLICE_SIGMA * rng.normal(size=exact.shape)), SLICE_SIGMA)
-        )
+        noisy.append(NoisyMarginal(pair, np.rint(exact + SLICE_SIGMA * rng.normal(size=exact.shape)), SLICE_SIGMA))
     with measured() as cost:
         fake = synthesize(noisy, _grid(table), SLICE_PARTICLES, PrivPGDConfig(particles=SLICE_PARTICLES))
     figures.show("privpgd.slice.tv", metrics.average_total_variation(table.codes, fake, table.sizes))
@@ -104,27 +99,19 @@ def _table(figures: Figures, table: CodedTable, epsilon: str, peer: str | None) 
 
 
 def _privpgd(table: CodedTable, codes: np.ndarray, epsilon: float) -> np.ndarray:
-    return synthesize(
-        _measure(table, codes, epsilon), _grid(table), PARTICLES, PrivPGDConfig(particles=PARTICLES)
-    )
+    return synthesize(_measure(table, codes, epsilon), _grid(table), PARTICLES, PrivPGDConfig(particles=PARTICLES))
 
 
 def _measure(table: CodedTable, codes: np.ndarray, epsilon: float) -> list[NoisyMarginal]:
     columns = range(len(table.sizes))
     singles, pairs = list(combinations(columns, 1)), list(combinations(columns, 2))
     shares = [ONE_WAY_SHARE / len(singles)] * len(singles) + [(1 - ONE_WAY_SHARE) / len(pairs)] * len(pairs)
-    workload = Workload(tuple(singles + pairs), tuple(shares))
+    cliques = [*singles, *pairs]
     relation, unit = Relation.ADD_REMOVE, Unit()
-    noise = calibrate_marginals(workload, Budget(epsilon, DELTA), relation, unit, "rounded")
-    exact = [
-        np.rint(len(codes) * metrics.marginal(codes, s, table.sizes)).astype(np.int64)
-        for s in workload.cliques
-    ]
+    noise = calibrate_marginals(shares, Budget(epsilon, DELTA), relation, unit, "rounded")
+    exact = [np.rint(len(codes) * metrics.marginal(codes, s, table.sizes)).astype(np.int64) for s in cliques]
     noisy, _ = release_counts(exact, noise, relation, unit, operating_system_randomness())
-    return [
-        NoisyMarginal(s, counts, std)
-        for s, counts, std in zip(workload.cliques, noisy, noise.stds, strict=True)
-    ]
+    return [NoisyMarginal(s, counts, std) for s, counts, std in zip(cliques, noisy, noise.stds, strict=True)]
 
 
 def _scores(table: CodedTable, fake: np.ndarray) -> dict[str, float]:

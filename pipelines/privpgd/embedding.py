@@ -88,7 +88,7 @@ def _centres(column: GridColumn) -> npt.NDArray[np.float64]:
 
 
 def _line(size: int) -> npt.NDArray[np.float64]:
-    return (2.0 * np.arange(size) + 1.0) / (2.0 * size)
+    return np.asarray((2.0 * np.arange(size) + 1.0) / (2.0 * size), dtype=np.float64)
 
 
 def _scattered(size: int) -> npt.NDArray[np.float64]:
