@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,11 @@ _EPILOG = (
     "Exit codes: 0 done, 2 bad spec or usage, 3 budget refused, 4 burnt charge, 5 validation failed, 1 anything else."
 )
 _SPEC = click.argument("spec", type=click.Path(path_type=Path))
+_AT = click.option("--at", type=click.DateTime(), metavar="DATE", help="The time that fills in {{ month }} [now].")
+
+
+def _with_zone(at: datetime | None) -> datetime | None:
+    return at and at.replace(tzinfo=UTC)
 
 
 class _OneMessageGroup(click.Group):
@@ -61,22 +67,55 @@ def demo(directory: Path, visits: int) -> None:
 @click.option("--assume-rows", type=click.IntRange(1), default=100_000, show_default=True,
               help="A public guess of the table's size, used only to express noise as a share.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-def plan(spec: Path, assume_rows: int, as_json: bool) -> None:
+@_AT
+def plan(spec: Path, assume_rows: int, as_json: bool, at: datetime | None) -> None:
     """Show what releasing SPEC would spend, its noise, and the balance after. Reads no row."""
     from understudy.flows.planning import print_plan
 
-    print_plan(spec, assume_rows, as_json)
+    print_plan(spec, assume_rows, as_json, _with_zone(at))
 
 
 @main.command()
 @_SPEC
 @click.option("--resume", is_flag=True, help="Only finish a release that was charged before; never spend.")
 @click.option("--pay-again", is_flag=True, help="After a burnt charge: pay for a new measurement of the same snapshot.")
-def release(spec: Path, resume: bool, pay_again: bool) -> None:
+@click.option("--approve", is_flag=True, help="Say yes now where the spec wants a person's approval.")
+@_AT
+def release(spec: Path, resume: bool, pay_again: bool, approve: bool, at: datetime | None) -> None:
     """Release SPEC: measure, generate, validate, publish. Running it again is free and safe."""
     from understudy.flows.releasing import run_release
 
-    run_release(spec, resume=resume, pay_again=pay_again)
+    run_release(spec, resume=resume, pay_again=pay_again, approved=approve, at=_with_zone(at))
+
+
+@main.command()
+@click.argument("specs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--pool", help="Work pool [the spec's schedule.pool].")
+@click.option("--pool-type", type=click.Choice(["process", "docker", "kubernetes"]), default="process",
+              show_default=True, help="How to make the pool if there is none of that name.")  # fmt: skip
+@click.option("--base", help="Where the spec's relative paths start on the worker [the spec's directory].")
+@click.option("--image", help="Container image for docker and kubernetes pools.")
+@click.option("--gpu-limit", type=click.IntRange(1), default=1, show_default=True, help="GPU tasks at a time.")
+@click.option("--notify", metavar="TYPE/NAME", help="Notification block told of low budgets, burnt charges, failures.")
+@click.option("--paused", is_flag=True, help="Deploy with the schedule switched off.")
+def deploy(
+    specs: tuple[Path, ...], pool: str | None, pool_type: str, base: str | None, image: str | None, gpu_limit: int,
+    notify: str | None, paused: bool,
+) -> None:  # fmt: skip
+    """Make or update a Prefect deployment for each of SPECS, on its schedule, one release of an account at a time."""
+    from understudy.flows.deploying import Options, run_deploy
+
+    run_deploy(specs, Options(pool, pool_type, base, image, gpu_limit, notify, paused))
+
+
+@main.command()
+@click.argument("releases", nargs=-1, required=True)
+@click.option("--without-ledger", is_flag=True, help="Check the files and the arithmetic only.")
+def recertify(releases: tuple[str, ...], without_ledger: bool) -> None:
+    """Recompute the guarantee of published RELEASES and check every file and charge. Spends nothing."""
+    from understudy.flows.recertifying import run_recertify
+
+    run_recertify(releases, without_ledger)
 
 
 @main.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,7 @@ from understudy.pipelines.methods import method_named
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Composed, describe, to_json
 from understudy.pipelines.privacy.ledger import Ledger
+from understudy.pipelines.rolling import declared_step, forecast
 from understudy.pipelines.spec import ReleaseSpec, load_spec
 from understudy.pipelines.workspace import Workspace
 
@@ -25,8 +27,8 @@ MOST_LINES = 12
 MOST_RELEASES = 1000
 
 
-def print_plan(path: Path, assume_rows: int, as_json: bool) -> None:
-    spec = load_spec(path)
+def print_plan(path: Path, assume_rows: int, as_json: bool, at: dt.datetime | None = None) -> None:
+    spec = load_spec(path, at)
     plan = method_named(spec.method.name).plan(spec, TableDomain.of(spec))
     if as_json:
         click.echo(json.dumps(plan_json(spec, plan), indent=2))
@@ -96,12 +98,24 @@ def _print_balance(spec: ReleaseSpec, plan: MethodPlan) -> None:
         return
     if all(ledger.find(mid) is not None for mid in approval.mids):
         click.echo("this release is paid for already: running it spends nothing")
+        print_forecast(ledger, spec, plan)
         return
     more = balance.remaining(Composed(tuple(charge.event for charge in plan.charges)), most=MOST_RELEASES)
     fits = f"{more}" if more < MOST_RELEASES else f"at least {MOST_RELEASES}"
     click.echo(
         f"after this release: {approval.loss_after.epsilon:.4f} spent; the cap pays for {fits} such releases in all"
     )
+    print_forecast(ledger, spec, plan)
+
+
+def print_forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan) -> None:
+    """For rolling releases: how far the cap reaches, and what that leans on."""
+    ahead = forecast(ledger, spec, plan)
+    if ahead is None:
+        return
+    click.echo(f"rolling ({ahead.entities} entities): {ahead.sentence}")
+    if (declared := declared_step(spec)) is not None:
+        click.echo(f"   ! {declared}")
 
 
 def plan_json(spec: ReleaseSpec, plan: MethodPlan) -> dict[str, Any]:

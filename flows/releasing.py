@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import os
 import time
 from pathlib import Path
 
 import click
 
 from understudy.flows.environment import prepare
+from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.ledger import Ledger
 from understudy.pipelines.publishing.targets import Published
 from understudy.pipelines.spec import ReleaseSpec, load_spec
 from understudy.pipelines.workspace import Workspace
 
 
-def run_release(path: Path, *, resume: bool = False, pay_again: bool = False) -> Published:
-    return release_and_report(load_spec(path), path.parent, resume=resume, pay_again=pay_again)
+def run_release(
+    path: Path,
+    *,
+    resume: bool = False,
+    pay_again: bool = False,
+    approved: bool = False,
+    at: dt.datetime | None = None,
+) -> Published:
+    spec = load_spec(path, at)
+    return release_and_report(spec, path.parent, resume=resume, pay_again=pay_again, approved=approved)
 
 
-def release_and_report(spec: ReleaseSpec, base: Path, *, resume: bool = False, pay_again: bool = False) -> Published:
+def release_and_report(
+    spec: ReleaseSpec, base: Path, *, resume: bool = False, pay_again: bool = False, approved: bool = False
+) -> Published:
+    if spec.publish.approval == "required" and not approved and "PREFECT_API_URL" not in os.environ:
+        raise SpecError(
+            f"{spec.name!r} wants a person's approval before it is published, and no server is there to ask one",
+            "release with --approve to say yes yourself, or set PREFECT_API_URL and resume the run when it pauses",
+        )
     workspace = Workspace.from_environment()
     ledger = Ledger(workspace.ledger_url)
     charged_before = ledger.balance(spec.privacy.account).charges
@@ -27,7 +45,7 @@ def release_and_report(spec: ReleaseSpec, base: Path, *, resume: bool = False, p
     prepare(workspace)
     from understudy.flows.release import release  # after `prepare`: importing it imports prefect
 
-    published = release(spec, base.absolute(), resume=resume, pay_again=pay_again)
+    published = release(spec, base.absolute(), resume=resume, pay_again=pay_again, approved=approved)
     _report(published, ledger, spec, charged_before, time.monotonic() - started)
     return published
 

@@ -7,16 +7,17 @@ ledger composes them all.
 period's release only, and the worst of them counts (parallel composition; `events.Parallel` with equal branches). The
 ledger says it like this, in charges it already knows:
 
-1. The account pays once for the series: a charge of one period's event, stage `disjoint periods`. It buys the right
-   to make that event in each period, and what is stored for it is the declaration. No noise is drawn.
-2. Each period has an account of its own, `account@series@period`, whose cap is exactly what the series paid for. No spec
-   can name it (`@` is not a letter of account names), so only this module spends from it.
+1. The account pays once for the series: a charge of one period's event, stage `disjoint periods`. It buys the
+   right to make that event in each period, and what is stored for it is the declaration. No noise is drawn.
+2. Each period has an account of its own, `account@series@period`, whose cap is exactly what the series paid for. No
+   spec can name it (`@` is not a letter of account names), so only this module spends from it.
 
-Soundness. Let E be the event. A unit of period p is touched by the charges of the parent that are not this series',
-and by those of the period's account, whose composition is within that of the copies of E that the parent holds for the
-series. So its loss is at most the parent's composed loss, which the ledger keeps within the cap. A charge that was burnt
-and is paid again needs a second copy of E, which the parent pays before the period's cap grows. A series is its spec
-without snapshot, addresses and date bounds, together with E: any other change is another series and is paid for anew.
+Soundness. Let E be the event. A series is its spec without snapshot, addresses and date bounds, together with E, so
+nothing but E is ever charged to its periods' accounts, and at most as many copies as their cap has room for. A unit
+of period p is touched by the charges of the parent that are not this series', and by those copies, each of which the
+parent holds as well. So its loss is at most the parent's composed loss, which the ledger keeps within the cap. A charge that
+was burnt and is paid again needs a second copy of E, which the parent pays before the period's cap grows. Any other
+change to the spec is another series and is paid for anew.
 REPLACE_ONE is refused: a replaced unit may move to another period and touch two.
 """
 

@@ -29,6 +29,7 @@ from understudy.pipelines.publishing.manifest import (
     public_spec,
     software_versions,
 )
+from understudy.pipelines.publishing.retention import retire_old, retired_release
 from understudy.pipelines.publishing.targets import PreparedRelease, Published, open_target, release_id
 from understudy.pipelines.spec import ReleaseSpec
 from understudy.pipelines.workspace import Workspace
@@ -40,7 +41,8 @@ from understudy.tasks.retrying import worth_retrying
 @task(persist_result=False, cache_policy=NO_CACHE)
 def already_published(spec: ReleaseSpec, approval: Approval, base: Path) -> Published | None:
     """A release that is in its place already: running it again is free and changes nothing."""
-    return open_target(spec, base).recover(spec.name, release_id(spec, approval.mids))
+    target, identity = open_target(spec, base), release_id(spec, approval.mids)
+    return retired_release(target, spec.name, identity) or target.recover(spec.name, identity)
 
 
 @task(
@@ -60,14 +62,17 @@ def publish(
     base: Path,
 ) -> Published:
     prepared = prepare(synthetic, measured, agreements, spec, plan, approval)
-    published = open_target(spec, base).publish(prepared)
+    target = open_target(spec, base)
+    published = target.publish(prepared)
     _show(published, spec)
+    for gone in retire_old(target, spec.name, spec.publish.keep):
+        announce("publish.retired", spec.privacy.account, release=spec.name, release_id=gone)
     fault_point("after_publish")
     return published
 
 
 def _show(published: Published, spec: ReleaseSpec) -> None:
-    """Where the release and its card are, as an artifact and an event; what is too old is retired."""
+    """Where the release and its card are, as an artifact and an event."""
     key = artifact_key(spec.name, "card")
     card = Path(published.card)
     if card.is_file() or "://" in published.card:
