@@ -29,7 +29,6 @@ ONE_WAY_SHARE = 0.1
 PARTICLES = 100_000
 SLICE_PARTICLES, SLICE_SIGMA = 20_000, 8.95
 HELD_OUT = 0.2
-METRICS = ("tv", "sw1", "covariance", "counting", "threshold", "downstream")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,33 +68,39 @@ def _slice(figures: Figures, table: CodedTable) -> None:
 
 
 def _table(figures: Figures, table: CodedTable, epsilon: str, peer: str | None) -> None:
-    """Five metrics against the whole table; the downstream error from a second run that never saw the test
-    rows.
-    """
+    """Five metrics against the whole table; the downstream error from a second run that never saw the test rows."""
     name = f"privpgd.{table.name}.{epsilon}"
     with measured() as cost:
         fake = _privpgd(table, table.codes, float(epsilon))
     ours = _scores(table, fake)
-    theirs: dict[str, float] = {}
-    peer_seconds = None
-    if peer is not None:
+    if peer is None:
+        for metric, value in ours.items():
+            figures.show(f"{name}.{metric}", value)
+        figures.show(f"{name}.seconds", cost.seconds)
+    else:
         with measured() as peer_cost:
             other = opendp_table(peer, table, table.codes, float(epsilon), DELTA)
-        theirs, peer_seconds = _scores(table, other), peer_cost.seconds
-    if figures.wants(f"{name}.downstream"):
-        order = np.random.default_rng(1).permutation(len(table.codes))
-        cut = int(HELD_OUT * len(order))
-        test, train = table.codes[order[:cut]], table.codes[order[cut:]]
-        again = _privpgd(table, train, float(epsilon))
-        ours["downstream"] = metrics.downstream_error(again, test, table.sizes, table.label)
-        if peer is not None:
-            other = opendp_table(peer, table, train, float(epsilon), DELTA)
-            theirs["downstream"] = metrics.downstream_error(other, test, table.sizes, table.label)
-    shown = f"OpenDP {peer}" if peer else None
-    for metric, value in ours.items():
-        figures.show(f"{name}.{metric}", value, shown, theirs.get(metric))
-    figures.show(f"{name}.seconds", cost.seconds, shown, peer_seconds)
+        theirs = _scores(table, other)
+        for metric, value in ours.items():
+            figures.show(f"{name}.{metric}", value, f"OpenDP {peer}", theirs[metric])
+        figures.show(f"{name}.seconds", cost.seconds, f"OpenDP {peer}", peer_cost.seconds)
     figures.show(f"{name}.peak_mb", cost.peak_mb)
+    if figures.wants(f"{name}.downstream"):
+        _downstream(figures, table, epsilon, peer)
+
+
+def _downstream(figures: Figures, table: CodedTable, epsilon: str, peer: str | None) -> None:
+    order = np.random.default_rng(1).permutation(len(table.codes))
+    cut = int(HELD_OUT * len(order))
+    test, train = table.codes[order[:cut]], table.codes[order[cut:]]
+
+    def error(fake: np.ndarray) -> float:
+        return metrics.downstream_error(fake, test, table.sizes, table.label)
+
+    ours = error(_privpgd(table, train, float(epsilon)))
+    theirs = error(opendp_table(peer, table, train, float(epsilon), DELTA)) if peer else None
+    peer_name = f"OpenDP {peer}" if peer else None
+    figures.show(f"privpgd.{table.name}.{epsilon}.downstream", ours, peer_name, theirs)
 
 
 def _privpgd(table: CodedTable, codes: np.ndarray, epsilon: float) -> np.ndarray:
