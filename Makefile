@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit test-slow soak clean
+.PHONY: demo test lint types unit test-slow test-e2e soak clean
 
 demo: $(STAMP)
 	$(BIN)/understudy demo
@@ -32,6 +32,10 @@ unit: $(STAMP)
 
 test-slow: $(STAMP)
 	$(BIN)/pytest -q -m slow
+
+# Prefect server and worker, PostgreSQL, Dask: all real, on loopback; under five minutes.
+test-e2e: $(STAMP)
+	$(BIN)/pytest -q -m e2e tests/e2e
 
 soak: $(STAMP)
 	$(BIN)/pytest -q -s -m soak
