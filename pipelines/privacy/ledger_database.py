@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, create_engine, event, literal_column
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from understudy.pipelines.errors import LedgerError, SpecError
@@ -67,6 +67,7 @@ class Database:
 
     def _run(self, work: Callable[[Connection], Result], writing: bool, patient: bool) -> Result:
         deadline = time.monotonic() + self._patience_seconds
+        collided = False
         while True:
             connected = False
             try:
@@ -80,6 +81,10 @@ class Database:
                     with connection.begin():
                         result = work(connection)
                 return result
+            except IntegrityError as error:
+                if collided:
+                    raise self._explained(error) from error
+                collided = True  # another writer was first: run again, and the work finds what that one wrote
             except DBAPIError as error:
                 lost = error.connection_invalidated if connected else patient
                 if not lost or time.monotonic() > deadline:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+from contextlib import suppress
 from decimal import Decimal
 
 import pytest
@@ -8,7 +10,7 @@ from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.pool import NullPool
 
 from understudy.pipelines.errors import LedgerError, SpecError
-from understudy.pipelines.privacy import ledger_schema
+from understudy.pipelines.privacy import ledger_rows, ledger_schema
 from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.ledger import Ledger
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
@@ -18,6 +20,28 @@ def test_an_account_opened_again_with_the_same_terms_is_the_same_account(bench):
     again = bench.ledger.open_account("clinic", Relation.ADD_REMOVE, Unit("patient", 5), Budget("3", "1e-6"))
     assert again == bench.account == bench.ledger.account("clinic")
     assert [entry.action for entry in bench.ledger.history("clinic")] == ["opened"]
+
+
+def test_two_who_open_the_same_account_at_once_both_get_it(bench, monkeypatch):
+    both, insert, opened = threading.Barrier(2), ledger_rows.insert_account, []
+
+    def insert_together(connection, account, reason):
+        with suppress(threading.BrokenBarrierError):  # SQLite lets only one in at a time
+            both.wait(0.5)
+        insert(connection, account, reason)
+
+    monkeypatch.setattr(ledger_rows, "insert_account", insert_together)
+
+    def open_account():
+        opened.append(bench.ledger.open_account("new", Relation.ADD_REMOVE, Unit(), Budget("1", "1e-6")))
+
+    threads = [threading.Thread(target=open_account) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert opened == [bench.ledger.account("new")] * 2
+    assert bench.ledger.verify().ok
 
 
 @pytest.mark.parametrize(
