@@ -38,6 +38,7 @@ from understudy.pipelines.sources.bounding import (
 
 FAN_IN = 8
 CONNECT_SECONDS = 20
+LOOPBACK = "127.0.0.1:0"  # Dask's own default listens on every interface
 Value = TypeVar("Value")
 
 
@@ -149,7 +150,11 @@ def _client(scheduler: str | None) -> Iterator[Client]:
         try:
             if scheduler is None:
                 cluster = LocalCluster(
-                    processes=False, n_workers=1, threads_per_worker=usable_cores(), dashboard_address=None
+                    processes=False,
+                    n_workers=1,
+                    threads_per_worker=usable_cores(),
+                    dashboard_address=LOOPBACK,
+                    worker_dashboard_address=LOOPBACK,
                 )
                 stack.enter_context(cluster)
                 client = stack.enter_context(Client(cluster))

@@ -123,21 +123,26 @@ def count_items(
     threads: int | None = None,
 ) -> list[np.ndarray]:
     """Counts over the batches that `codes` makes of each item; threads take the items one by one."""
-    queue, lock = iter(items), threading.Lock()
+    queue, lock, failed = iter(items), threading.Lock(), threading.Event()
     done = object()
 
     def work(_: int) -> list[np.ndarray]:
         tally = Tally(sizes, cliques)
         while True:
             with lock:
-                item = next(queue, done)
+                item = done if failed.is_set() else next(queue, done)
             if item is done:
                 return tally.marginals()
-            for batch in codes(item):  # type: ignore[arg-type]
-                tally.add(batch)
+            try:
+                for batch in codes(item):  # type: ignore[arg-type]
+                    tally.add(batch)
+            except BaseException:
+                failed.set()  # so that the other threads do not read the rest of the table in vain
+                raise
 
-    with ThreadPoolExecutor(threads or usable_cores()) as pool:
-        return add_counts(list(pool.map(work, range(threads or usable_cores()))))
+    workers = threads or usable_cores()
+    with ThreadPoolExecutor(workers) as pool:
+        return add_counts(list(pool.map(work, range(workers))))
 
 
 def add_counts(counts: Sequence[list[np.ndarray]]) -> list[np.ndarray]:

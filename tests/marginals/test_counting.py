@@ -115,9 +115,13 @@ def test_joining_saves_most_of_the_work():
     assert len(cover((12,) * 20, tuple(cliques)).groups) < len(cliques) / 4
 
 
-def test_errors_in_a_thread_reach_the_caller():
-    def fail(_):
+def test_errors_in_a_thread_reach_the_caller_and_stop_the_others():
+    taken = []
+
+    def fail(item):
+        taken.append(item)
         raise RuntimeError("the source broke")
 
     with pytest.raises(RuntimeError, match="the source broke"):
-        count_items([1, 2, 3], fail, (2,), [(0,)])
+        count_items(range(1000), fail, (2,), [(0,)], threads=2)
+    assert len(taken) <= 2
