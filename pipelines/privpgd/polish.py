@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.pipelines.privpgd.constraints import Penalty, Rule
-from understudy.pipelines.privpgd.polish_kernel import LINK_MEAN, LINK_SIGMOID, LINK_THRESHOLD, sweep
+from understudy.pipelines.privpgd.polish_kernel import LINK_MEAN, LINK_SIGMOID, LINK_THRESHOLD, count_tables, sweep
 from understudy.pipelines.privpgd.targets import Target
 
 Int32Array = npt.NDArray[np.int32]
@@ -84,7 +84,8 @@ def polish(
 
 
 def build_fibres(codes: Int32Array, targets: Sequence[Target], rules: Sequence[Rule], sizes: Sequence[int]) -> Fibres:
-    tables = [(t.columns, _gaps(codes, t), t.weight, True) for t in targets]
+    gaps = _gaps(codes, targets)
+    tables = [(t.columns, gap, t.weight, True) for t, gap in zip(targets, gaps, strict=True)]
     tables += [(r.columns, np.where(r.allowed, 0.0, PROHIBITIVE), 1.0, False) for r in rules]
     widest = max(len(columns) for columns, *_ in tables)
     layouts = sum(len(columns) for columns, *_ in tables)
@@ -139,8 +140,21 @@ def build_scores(codes: Int32Array, penalties: Sequence[Penalty], sizes: Sequenc
     )
 
 
-def _gaps(codes: Int32Array, target: Target) -> Float64Array:
-    shape = target.probabilities.shape
-    cells = np.ravel_multi_index([codes[:, c] for c in target.columns], shape)
-    counts = np.bincount(cells, minlength=target.probabilities.size).reshape(shape)
-    return np.asarray(counts - len(codes) * target.probabilities)
+def _gaps(codes: Int32Array, targets: Sequence[Target]) -> list[Float64Array]:
+    """Count minus target of every cell, a table for each target."""
+    widest = max(len(t.columns) for t in targets)
+    order = np.array([len(t.columns) for t in targets], dtype=np.int64)
+    columns, strides = (
+        np.zeros((len(targets), widest), dtype=np.int64),
+        np.zeros((len(targets), widest), dtype=np.int64),
+    )
+    for row, target in enumerate(targets):
+        columns[row, : order[row]] = target.columns
+        strides[row, : order[row]] = [stride // 8 for stride in np.empty(target.probabilities.shape).strides]
+    ends = np.cumsum([t.probabilities.size for t in targets])
+    start = np.concatenate([[0], ends[:-1]])
+    counts = np.split(count_tables(codes, start, order, columns, strides, int(ends[-1])), ends[:-1])
+    return [
+        count.reshape(t.probabilities.shape) - len(codes) * t.probabilities
+        for count, t in zip(counts, targets, strict=True)
+    ]

@@ -24,6 +24,19 @@ def _penalty(total, rows, value, attract, repel, softness):  # type: ignore[no-u
 
 
 @njit(cache=True)
+def count_tables(codes, start, order, columns, strides, cells):  # type: ignore[no-untyped-def]
+    """Counts of all tables, one after the other, in a single pass over the rows."""
+    counts = np.zeros(cells, dtype=np.int64)
+    for row in range(codes.shape[0]):
+        for table in range(len(start)):
+            cell = start[table]
+            for j in range(order[table]):
+                cell += strides[table, j] * codes[row, columns[table, j]]
+            counts[cell] += 1
+    return counts
+
+
+@njit(cache=True)
 def sweep(codes, row_order, column_order, sizes, fibres, scores):  # type: ignore[no-untyped-def]
     """One pass over all rows and columns; returns the number of codes moved."""
     gaps, weight, start, order, columns, strides, of_column, column_start, group = fibres
