@@ -14,7 +14,8 @@ Relation and sensitivity (L2), D slots of which d numeric, k rows a unit:
     g = f.f': linear b^2(A+B-2g); pairs e^2/2 (A^2+B^2-2g^2 - sum of squared changes of the products within a slot),
     so in all at most 2 b^2 D + e^2 D^2 + b^4/e^2 + max(0, c^2 - e^2/2) d. Or, each number by its own range,
     4 b^2 D + 4 e^2 D(D-1)/2 + c^2 d. The smaller counts. Different classes: sqrt 2 times the ADD_REMOVE value.
-    The count is public and free of noise if k = 1 and there are no classes; else it may change by one a row: + a^2.
+    The count is public and free of noise if units are rows and there are no classes; an entity may be replaced by
+    one with fewer rows, so there it may change by one a row: + a^2.
 Noise unit. Standard deviation, in the units of the integer query.
 Reference. Gaussian mechanism: Balle & Wang 2018, Theorem 8. Moments for this purpose: privacy.md section 6. The two
   sensitivities are proved above and tried on generated neighbours in tests/gaussian/test_mechanism.py.
@@ -51,10 +52,16 @@ class Shape:
     classes: int
     relation: Relation
     max_rows: int
+    of_entities: bool = False
+
+    @property
+    def size_may_change(self) -> bool:
+        """Whether a replaced unit may bring another number of rows than it takes away."""
+        return self.max_rows > 1 or self.of_entities
 
     @property
     def count_is_public(self) -> bool:
-        return self.relation is Relation.REPLACE_ONE and self.max_rows == 1 and self.classes == 1
+        return self.relation is Relation.REPLACE_ONE and not self.size_may_change and self.classes == 1
 
 
 def sensitivity(weights: Weights, shape: Shape) -> float:
@@ -69,7 +76,7 @@ def sensitivity(weights: Weights, shape: Shape) -> float:
     if e > 0:
         rest = max(0.0, c * c - e * e / 2) * shape.numeric
         by_norms = 2 * b * b * slots + e * e * slots**2 + b**4 / (e * e) + rest
-    worst = min(by_range, by_norms) + (a * a if shape.max_rows > 1 else 0.0)
+    worst = min(by_range, by_norms) + (a * a if shape.size_may_change else 0.0)
     if shape.classes > 1:
         worst = max(worst, 2 * row)
     return shape.max_rows * math.sqrt(worst)

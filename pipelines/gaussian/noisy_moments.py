@@ -110,7 +110,15 @@ def released_facts(options: GaussianOptions, grid: int, blocks: tuple[Block, ...
 
 
 def shape_of(spec: ReleaseSpec, layout: Layout) -> Shape:
-    return Shape(len(layout.numeric), layout.slots, layout.classes, spec.privacy.relation, spec.privacy.unit.max_rows)
+    unit = spec.privacy.protected_unit
+    return Shape(
+        len(layout.numeric),
+        layout.slots,
+        layout.classes,
+        spec.privacy.relation,
+        unit.max_rows,
+        of_entities=unit.entity is not None,
+    )
 
 
 def moment_blocks(

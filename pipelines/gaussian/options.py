@@ -49,6 +49,11 @@ def read_options(spec: ReleaseSpec, domain: TableDomain) -> GaussianOptions:
         options = GaussianOptions.model_validate(spec.method.options)
     except ValidationError as error:
         raise SpecError("\n".join(_explain(problem) for problem in error.errors()), _FIX) from None
+    if spec.privacy.noise != "rounded":
+        raise SpecError(
+            f"the gaussian method draws rounded Gaussian noise only, not {spec.privacy.noise!r}",
+            "drop privacy.noise, or use `method: {name: privpgd}`",
+        )
     if options.label is not None:
         _check_label(options.label, domain)
     return options

@@ -113,6 +113,7 @@ def test_golden_sensitivities() -> None:
     assert sensitivity(ones, Shape(6, 6, 1, Relation.REPLACE_ONE, 1)) == pytest.approx(math.sqrt(52))
     assert sensitivity(ones, Shape(6, 6, 2, Relation.REPLACE_ONE, 1)) == pytest.approx(math.sqrt(52))
     assert sensitivity(ones, Shape(6, 6, 1, Relation.ADD_REMOVE, 4)) == pytest.approx(4 * math.sqrt(23.5))
+    assert sensitivity(ones, Shape(6, 6, 1, Relation.REPLACE_ONE, 1, True)) == pytest.approx(math.sqrt(53))
     assert sensitivity(ones, Shape(6, 6, 1, Relation.REPLACE_ONE, 4)) == pytest.approx(4 * math.sqrt(53))
 
 

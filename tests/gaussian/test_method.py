@@ -190,6 +190,22 @@ def test_mistakes_in_the_options_are_named(doubles: SimpleNamespace) -> None:
             GaussianMethod().plan(spec, TableDomain.of(spec))
 
 
+def test_a_sampler_it_does_not_have_is_refused(doubles: SimpleNamespace) -> None:
+    spec = doubles.make_spec(COLUMNS, "", ", noise: opendp")
+    with pytest.raises(SpecError, match="rounded Gaussian noise only"):
+        GaussianMethod().plan(spec, TableDomain.of(spec))
+
+
+def test_the_count_is_exact_only_where_it_is_public(doubles: SimpleNamespace) -> None:
+    columns = "  u: {type: identifier}\n  x: {type: number, min: 0, max: 1}"
+    rows = pa.table({"x": [0.5] * 40})
+    public = doubles.release(doubles.make_spec(columns, "", ", relation: replace_one"), rows)
+    assert public.measured.arrays["count"].tolist() == [[40]]
+    for privacy in ("", ", relation: replace_one, unit: {entity: u}"):
+        made = doubles.release(doubles.make_spec(columns, "", privacy), rows)
+        assert made.measured.facts["count_noise"] > 1
+
+
 def test_noise_too_large_to_draw_is_refused_by_the_plan(doubles: SimpleNamespace) -> None:
     spec = doubles.make_spec(
         "  u: {type: identifier}\n  x: {type: number, min: 0, max: 1}",
