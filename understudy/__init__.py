@@ -1,3 +1,17 @@
-"""Understudy publishes differentially private synthetic copies of warehouse tables."""
+"""Differentially private synthetic copies of warehouse tables, on a schedule; no budget is ever spent twice."""
+
+from __future__ import annotations
+
+from typing import Any
 
 __version__ = "0.1.0"
+__all__ = ["Release", "Synthesizer", "__version__", "synthesize"]
+
+
+def __getattr__(name: str) -> Any:
+    """`synthesize`, `Synthesizer` and `Release`, imported when first asked for: `understudy --help` needs none."""
+    if name in ("Release", "Synthesizer", "synthesize"):
+        from understudy import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'understudy' has no attribute {name!r}")
