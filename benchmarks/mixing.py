@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.support.figures import Figures, measured
-from understudy.pipelines.evaluation.classifiers import Training, cnn_accuracy, train_cnn
+from understudy.pipelines.evaluation.classifiers import Training, cnn_accuracy, discriminant_accuracy, train_cnn
 from understudy.pipelines.mixing.design import MixingDesign, decide
 from understudy.pipelines.mixing.figure import plot_epsilon_against_noise
 from understudy.pipelines.mixing.grid import clip_rows, on_grid
@@ -94,12 +94,15 @@ def _private(figures: Figures, name: str, pictures: Pictures, epsilon: str, args
         figure = f"mixing.{name}.{epsilon}" + ("" if order == "auto" else f".l{order}")
         if not figures.wants(f"{figure}.accuracy"):
             continue
-        scores = []
+        scores, discriminants = [], []
         with measured() as cost:
             for seed in range(args.runs):
                 images, labels = released_pictures(pictures, name, epsilon, order, args.records)
+                tested = pictures.test_images, pictures.test_labels
+                discriminants.append(discriminant_accuracy(images, labels, *tested))
                 scores.append(_score(images, labels, pictures, seed, args))
         figures.show(f"{figure}.accuracy", float(np.mean(scores)), "DP-CDA", PAPER.get((name, epsilon)))
+        figures.show(f"{figure}.accuracy_of_a_discriminant", float(np.mean(discriminants)))
         figures.show(f"{figure}.accuracy_std", float(np.std(scores)))
         figures.show(f"{figure}.cpu_seconds", cost.cpu_seconds / args.runs)
     for baseline in (_local_perturbation, _random_projection):

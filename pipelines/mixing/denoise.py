@@ -9,6 +9,8 @@ the Marchenko-Pastur bulk says nothing and is dropped; one above it is corrected
 Every released sum is then mapped linearly so that the class has mean `centre + mean sum / l` and covariance
 M, as far as M can be told from noise. Directions are first looked for in the average over all classes,
 which has the most records.
+What spread remains (its sum is known well even where no direction is) is laid evenly over the other directions:
+records as smooth as the class mean would teach a classifier that real ones do not exist.
 
 Reference. Baik & Silverstein 2006 and Donoho, Gavish & Johnstone 2018 for spiked covariances; DCT-II for
   images.
@@ -27,34 +29,42 @@ IMAGE_FREQUENCIES = 0.45
 
 @dataclass(frozen=True)
 class ClassMoments:
-    """Number, sum and sum of outer products of the released sums of one class, in feature units and public basis."""
+    """Of the released sums of one class, in feature units: number, sum, squared length; outer products in the basis."""
 
     count: int
     total: np.ndarray
+    energy: float
     square: np.ndarray
 
     @classmethod
-    def empty(cls, width: int) -> ClassMoments:
-        return cls(0, np.zeros(width), np.zeros((width, width)))
+    def empty(cls, width: int, basis: np.ndarray | None) -> ClassMoments:
+        size = width if basis is None else len(basis)
+        return cls(0, np.zeros(width), 0.0, np.zeros((size, size)))
 
     @property
     def mean(self) -> np.ndarray:
         return self.total / max(1, self.count)
 
     @property
-    def covariance(self) -> np.ndarray:
-        mean = self.mean
+    def variance(self) -> float:
+        """Of a sum, over all features together."""
+        return self.energy / max(1, self.count) - float(self.mean @ self.mean)
+
+    def covariance(self, basis: np.ndarray | None) -> np.ndarray:
+        mean = self.mean if basis is None else basis @ self.mean
         covariance: np.ndarray = self.square / max(1, self.count) - np.outer(mean, mean)
         return covariance
 
 
 @dataclass(frozen=True)
 class Restoration:
-    """record = offset + spread @ (basis @ sum - mean), all in feature units."""
+    """record = offset + directions @ gain @ u + fill * (d - directions @ u), d = sum - mean, u = directions' d."""
 
     offset: np.ndarray
     mean: np.ndarray
-    spread: np.ndarray
+    directions: np.ndarray
+    gain: np.ndarray
+    fill: float
 
 
 def image_basis(height: int, width: int) -> np.ndarray:
@@ -67,16 +77,19 @@ def image_basis(height: int, width: int) -> np.ndarray:
 
 def moments(sums: np.ndarray, unit: float, basis: np.ndarray | None, block: int = 4096) -> ClassMoments:
     """Streamed over blocks of records, so that no second copy of the sums is made."""
-    found = ClassMoments.empty(sums.shape[1] if basis is None else len(basis))
+    found = ClassMoments.empty(sums.shape[1], basis)
     for start in range(0, len(sums), block):
         part = sums[start : start + block] * unit
-        part = part if basis is None else part @ basis.T
-        found = merged(found, ClassMoments(len(part), part.sum(axis=0), part.T @ part))
+        inner = part if basis is None else part @ basis.T
+        energy = float(np.square(part).sum())
+        found = merged(found, ClassMoments(len(part), part.sum(axis=0), energy, inner.T @ inner))
     return found
 
 
 def merged(one: ClassMoments, other: ClassMoments) -> ClassMoments:
-    return ClassMoments(one.count + other.count, one.total + other.total, one.square + other.square)
+    return ClassMoments(
+        one.count + other.count, one.total + other.total, one.energy + other.energy, one.square + other.square
+    )
 
 
 def restorations(
@@ -88,40 +101,62 @@ def restorations(
     covariance; the difference, what the class mean contributes, is taken off.
     """
     everything = max(1, sum(c.count for c in classes))
-    corrected = [
-        c.covariance - np.outer(c.mean, c.mean) / order if poisson else c.covariance
-        for c, order in zip(classes, orders, strict=True)
-    ]
-    pooled = sum(
-        (own * (c.count / everything) for c, own in zip(classes, corrected, strict=True)), np.zeros_like(corrected[0])
-    )
+    corrected = []
+    for found, order in zip(classes, orders, strict=True):
+        mean = found.mean if basis is None else basis @ found.mean
+        corrected.append(found.covariance(basis) - (np.outer(mean, mean) / order if poisson else 0.0))
+    shares = [found.count / everything for found in classes]
+    pooled = np.sum([share * own for share, own in zip(shares, corrected, strict=True)], axis=0)
     values, vectors = np.linalg.eigh(pooled)
     shared = vectors[:, spiked_signal(values, sigma, len(values) / everything) > 0]
-    maps = []
-    for found, own, order in zip(classes, corrected, orders, strict=True):
-        own_values, own_vectors = np.linalg.eigh(shared.T @ own @ shared)
-        own_signal = spiked_signal(own_values, sigma, len(own_values) / max(1, found.count))
-        directions = shared @ own_vectors
-        whiten = _inverse_root(directions.T @ found.covariance @ directions)
-        spread = (directions * np.sqrt(own_signal / order)) @ whiten @ directions.T
-        offset = found.mean / order
-        if basis is not None:
-            spread, offset = basis.T @ spread, offset @ basis
-        maps.append(Restoration(offset, found.mean, spread))
-    return maps
+    return [
+        _restoration(found, own, shared, sigma, float(order), basis, poisson)
+        for found, own, order in zip(classes, corrected, orders, strict=True)
+    ]
+
+
+def _restoration(
+    found: ClassMoments,
+    corrected: np.ndarray,
+    shared: np.ndarray,
+    sigma: float,
+    order: float,
+    basis: np.ndarray | None,
+    poisson: bool,
+) -> Restoration:
+    values, vectors = np.linalg.eigh(shared.T @ corrected @ shared)
+    signal = spiked_signal(values, sigma, len(values) / max(1, found.count))
+    inner = (shared @ vectors)[:, signal > 0]
+    signal = signal[signal > 0]
+    whiten = _inverse_root(inner.T @ found.covariance(basis) @ inner)
+    width = len(found.mean)
+    mean_part = float(found.mean @ found.mean) / order if poisson else 0.0
+    spread_left = found.variance - mean_part - width * sigma**2 - float(signal.sum())
+    left_each = max(0.0, spread_left) / max(1, width - len(signal))
+    directions = inner if basis is None else basis.T @ inner
+    mean = found.mean if basis is None else basis.T @ (basis @ found.mean)
+    return Restoration(
+        offset=mean / order,
+        mean=found.mean,
+        directions=directions,
+        gain=np.sqrt(signal / order)[:, None] * whiten,
+        fill=float(np.sqrt(left_each / order / (sigma**2 + left_each))),
+    )
+
+
+def restored(restoration: Restoration, sums: np.ndarray) -> np.ndarray:
+    """Records in feature units, from sums in feature units."""
+    away = sums - restoration.mean
+    inner = away @ restoration.directions
+    along = inner @ (restoration.gain - restoration.fill * np.eye(len(restoration.gain))).T
+    records: np.ndarray = restoration.offset + restoration.fill * away + along @ restoration.directions.T
+    return records
 
 
 def _inverse_root(symmetric: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(symmetric)
     root: np.ndarray = (vectors / np.sqrt(np.maximum(values, 1e-12))) @ vectors.T
     return root
-
-
-def restored(restoration: Restoration, sums: np.ndarray, basis: np.ndarray | None) -> np.ndarray:
-    """Records in feature units, from sums in feature units."""
-    part = sums if basis is None else sums @ basis.T
-    records: np.ndarray = restoration.offset + (part - restoration.mean) @ restoration.spread.T
-    return records
 
 
 def spiked_signal(eigenvalues: np.ndarray, sigma: float, aspect: float) -> np.ndarray:

@@ -82,10 +82,7 @@ class SumReader:
 
     def _units(self, k: int, sums: np.ndarray) -> np.ndarray:
         scaled = sums * np.float32(self.design.unit)
-        if self._maps is None:
-            features = scaled / np.float32(self.orders[k])
-        else:
-            features = restored(self._maps[k], scaled, self._basis)
+        features = scaled / np.float32(self.orders[k]) if self._maps is None else restored(self._maps[k], scaled)
         units: np.ndarray = self.frame.centres[k] + self.frame.scales * features
         return units
 
@@ -97,8 +94,7 @@ class SumReader:
             yield number, [(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
     def _restorations(self) -> list[Restoration]:
-        width = self.design.width if self._basis is None else len(self._basis)
-        found = [ClassMoments.empty(width) for _ in range(self.design.classes)]
+        found = [ClassMoments.empty(self.design.width, self._basis) for _ in range(self.design.classes)]
         for number, parts in self._slices():
             sums = self.arrays[f"sums_{number:05d}"]
             for k, (start, stop) in enumerate(parts):

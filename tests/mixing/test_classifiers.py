@@ -5,6 +5,7 @@ import numpy as np
 from understudy.pipelines.evaluation.classifiers import (
     Training,
     cnn_accuracy,
+    discriminant_accuracy,
     paper_cnn,
     tabular_accuracy,
     train_cnn,
@@ -34,3 +35,11 @@ def test_the_tabular_classifier_learns_and_takes_a_single_class():
     labels = (features[:, 0] + features[:, 1] > 0).astype(int)
     assert tabular_accuracy(features[:400], labels[:400], features[400:], labels[400:], 0) > 0.85
     assert tabular_accuracy(features[:5], np.zeros(5, int), features, labels, 0) == (labels == 0).mean()
+
+
+def test_the_discriminant_tells_classes_of_one_mean_and_different_spread():
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 2, 3000)
+    features = rng.normal(size=(3000, 4)) * np.where(labels == 1, 3.0, 1.0)[:, None]
+    accuracy = discriminant_accuracy(features[:2000], labels[:2000], features[2000:], labels[2000:], ridge=0.01)
+    assert accuracy > 0.85

@@ -40,7 +40,7 @@ def test_covariance_of_single_records_comes_back_from_mixtures():
     sums = sums + rng.normal(0, sigma, sums.shape)
     found = moments(sums, 1.0, None)
     (only,) = restorations([found], sigma, np.array([order]), None, poisson=False)
-    records = restored(only, sums, None)
+    records = restored(only, sums)
     np.testing.assert_allclose(records.mean(axis=0), mean, atol=0.02)
     np.testing.assert_allclose(np.cov(records.T), true, atol=0.08)
 
@@ -54,23 +54,33 @@ def test_poisson_sums_do_not_count_the_mean_as_spread():
     drawn = (rng.random((6000, records)) < order / records).astype(np.float32)
     sums = drawn @ data.astype(np.float32) + rng.normal(0, sigma, (6000, width))
     (only,) = restorations([moments(sums, 1.0, None)], sigma, np.array([order]), None, poisson=True)
-    np.testing.assert_allclose(np.cov(restored(only, sums, None).T), spread**2, atol=0.06)
+    np.testing.assert_allclose(np.cov(restored(only, sums).T), spread**2, atol=0.06)
+
+
+def test_spread_without_a_direction_is_kept_in_sum():
+    """Records white in 200 directions: none stands above the noise, yet their total variance is right."""
+    rng = np.random.default_rng(6)
+    order, sigma, width = 10.0, 3.0, 200
+    sums = np.sqrt(order) * rng.normal(0, 0.2, (3000, width)) + rng.normal(0, sigma, (3000, width))
+    (only,) = restorations([moments(sums, 1.0, None)], sigma, np.array([order]), None, poisson=False)
+    assert only.directions.shape[1] < 10
+    assert restored(only, sums).var(axis=0).mean() == pytest.approx(0.04, rel=0.25)
 
 
 def test_an_empty_class_and_one_of_pure_noise_are_restored_to_their_mean():
     rng = np.random.default_rng(3)
     noise = moments(rng.normal(0, 1, (500, 4)), 1.0, None)
-    maps = restorations([ClassMoments.empty(4), noise], 1.0, np.array([3.0, 3.0]), None, poisson=True)
-    assert restored(maps[0], np.zeros((0, 4)), None).shape == (0, 4)
-    assert np.isfinite(restored(maps[1], np.ones((2, 4)), None)).all()
+    maps = restorations([ClassMoments.empty(4, None), noise], 1.0, np.array([3.0, 3.0]), None, poisson=True)
+    assert restored(maps[0], np.zeros((0, 4))).shape == (0, 4)
+    assert np.isfinite(restored(maps[1], np.ones((2, 4)))).all()
 
 
 def test_moments_add_up_over_blocks_and_slices():
     sums = np.random.default_rng(4).integers(-50, 50, (1000, 5)).astype(np.int32)
     whole = moments(sums, 0.5, None)
     parts = merged(moments(sums[:300], 0.5, None, block=7), moments(sums[300:], 0.5, None))
-    np.testing.assert_allclose(parts.covariance, whole.covariance)
-    np.testing.assert_allclose(whole.covariance, np.cov(sums.T * 0.5, bias=True))
+    np.testing.assert_allclose(parts.covariance(None), whole.covariance(None))
+    np.testing.assert_allclose(whole.covariance(None), np.cov(sums.T * 0.5, bias=True))
 
 
 def test_the_image_basis_is_orthonormal_and_keeps_smooth_images():
