@@ -93,6 +93,11 @@ class Child:
         after = job.get("kill_after")
         return float("inf") if after is None else time.monotonic() + after
 
+    def kill(self) -> None:
+        """It may have answered a moment before; the answer then counts, but it takes no further job."""
+        os.kill(self.pid, signal.SIGKILL)
+        self._one_shot = True
+
     def finish(self) -> dict[str, Any]:
         """What it answered, once there is something to read; nothing to read means that it was killed."""
         text = b""
@@ -117,7 +122,7 @@ def _collect(busy: dict[Child, float]) -> dict[Child, dict[str, Any]]:
             answers[waiting[ready]] = waiting[ready].finish()
         for child in waiting.values():
             if child not in answers and time.monotonic() >= deadlines[child]:
-                os.kill(child.pid, signal.SIGKILL)
+                child.kill()
                 deadlines[child] = float("inf")
     return answers
 
