@@ -22,7 +22,7 @@ LISTED = domain_of(
     {
         "ward": {"type": "category", "values": ["A", "B"], "other": True, "nullable": True},
         'the "flag"': {"type": "boolean", "nullable": True},
-        "rank": {"type": "category", "values": [1, 2, 3]},
+        "n": {"type": "category", "values": [1, 2, 3]},
         "age": {"type": "integer", "min": 0, "max": 9},
     }
 )
@@ -59,6 +59,15 @@ def test_the_engine_gives_the_numbers_of_streaming(found, unit, width, path):
         LocalTable(source, LISTED, unit, b"k").counts(cliques),
     ):
         assert all((a == b).all() for a, b in zip(counts, expected, strict=True))
+
+
+def test_a_collation_that_ignores_case_does_not_merge_values(tmp_path):
+    with duckdb.connect(tmp_path / "t.duckdb") as connection:
+        connection.execute("CREATE TABLE t (ward VARCHAR COLLATE NOCASE)")
+        connection.execute("INSERT INTO t VALUES ('A'), ('a'), ('a'), ('B'), (NULL)")
+    domain = domain_of({"ward": {"type": "category", "values": ["A", "B"], "other": True, "nullable": True}})
+    (counts,) = count_in_engine(DuckDBSource(tmp_path / "t.duckdb", "t"), domain, Unit(), b"k", [(0,)])
+    assert counts.tolist() == [1, 1, 2, 1]
 
 
 def test_few_marginals_of_listed_values_are_cheaper_in_the_engine():
