@@ -21,9 +21,7 @@ class Figures:
         """Whether any figure below `prefix` is asked for."""
         return prefix.startswith(self.only) or self.only.startswith(prefix)
 
-    def show(
-        self, name: str, value: float | None, peer: str | None = None, peer_value: float | None = None
-    ) -> None:
+    def show(self, name: str, value: float | None, peer: str | None = None, peer_value: float | None = None) -> None:
         if name.startswith(self.only):
             line = {"figure": name, "value": _short(value), "peer": peer, "peer_value": _short(peer_value)}
             print(json.dumps(line), flush=True)

@@ -38,9 +38,7 @@ def adult(data: Path) -> CodedTable | None:
 
 def adult_slice(data: Path) -> CodedTable | None:
     """The six columns of issue 3 at 32 bins."""
-    return _adult(
-        data, ("age", "education-num", "marital-status", "sex", "hours-per-week", "income>50K"), 32, "slice"
-    )
+    return _adult(data, ("age", "education-num", "marital-status", "sex", "hours-per-week", "income>50K"), 32, "slice")
 
 
 def _adult(data: Path, wanted: tuple[str, ...] | None, most: int, name: str) -> CodedTable | None:
@@ -97,15 +95,11 @@ def diabetes(data: Path) -> CodedTable | None:
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     ages = [f"[{low}-{low + 10})" for low in range(0, 100, 10)]
     parts = {
-        "race": _listed(
-            frame["race"], ("AfricanAmerican", "Asian", "Caucasian", "Hispanic", "Other"), ordered=False
-        ),
+        "race": _listed(frame["race"], ("AfricanAmerican", "Asian", "Caucasian", "Hispanic", "Other"), ordered=False),
         "gender": _listed(frame["gender"], ("Female", "Male"), ordered=False),
         "age": _listed(frame["age"], ages, ordered=True),
         "admission_type_id": _listed(frame["admission_type_id"], map(str, range(1, 9)), ordered=False),
-        "discharge_disposition_id": _listed(
-            frame["discharge_disposition_id"], map(str, range(1, 30)), ordered=False
-        ),
+        "discharge_disposition_id": _listed(frame["discharge_disposition_id"], map(str, range(1, 30)), ordered=False),
         "time_in_hospital": _listed(frame["time_in_hospital"], map(str, range(1, 15)), ordered=True),
         "num_lab_procedures": _binned(frame["num_lab_procedures"].astype(int), 0, 133, 32),
         "num_procedures": _listed(frame["num_procedures"], map(str, range(7)), ordered=True),
