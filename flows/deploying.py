@@ -73,7 +73,7 @@ def read(path: Path) -> Deployable:
     if spec.schedule is not None and not has_placeholders(tree.get("source", {}).get("snapshot")):
         raise SpecError(
             f"{path}: source.snapshot is the same at every run, so only the first would release anything",
-            'name the period in it: snapshot: "{{ month }}" (or day, week, quarter, year; last_month is the one before)',
+            'name the period in it: snapshot: "{{ month }}" (or day, week, quarter, year; last_month for the last one)',
         )
     return Deployable(path, json.loads(json.dumps(tree, default=_plain)), spec)
 

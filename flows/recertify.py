@@ -1,4 +1,4 @@
-"""The recertify flow: published releases are checked again, on a schedule or on demand. Spends nothing, reads no row."""
+"""The recertify flow: published releases are checked again, on a schedule or on demand. It spends nothing."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from understudy.pipelines.errors import SpecError
 KINDS = ("day", "week", "month", "quarter", "year")
 _PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 MOST_DEPTH = 50
+MOST_NODES = 200_000
 
 
 def zone(name: str) -> ZoneInfo:
@@ -29,14 +30,35 @@ def zone(name: str) -> ZoneInfo:
 
 
 def has_placeholders(tree: Any) -> bool:
-    return any(_PLACEHOLDER.search(text) for text in _texts(tree, 0))
+    check_size(tree)
+    return any(_PLACEHOLDER.search(text) for text in _texts(tree))
 
 
 def fill(tree: Any, at: dt.datetime, time_zone: str = "UTC") -> Any:
     """A copy of a YAML tree whose texts have their placeholders replaced; keys are left alone."""
     if at.tzinfo is None:
         raise ValueError("a scheduled time has a zone")
-    return _filled(tree, values_at(at.astimezone(zone(time_zone)).date()), 0)
+    check_size(tree)
+    return _filled(tree, values_at(at.astimezone(zone(time_zone)).date()))
+
+
+def check_size(tree: Any) -> None:
+    """Refuse a tree whose aliases unfold to far more than anybody has written, before anything walks through it."""
+    level, nodes = [tree], 0
+    for _ in range(MOST_DEPTH):
+        if not level:
+            return
+        nodes += len(level)
+        if nodes > MOST_NODES:
+            raise SpecError("the spec unfolds to too many values", "write it without nested YAML aliases")
+        below = []
+        for node in level:
+            below += list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else []
+            if len(below) > MOST_NODES:
+                break
+        level = below
+    if level:
+        raise SpecError("the spec is nested too deeply", "is this really a spec?")
 
 
 def values_at(day: dt.date) -> dict[str, str]:
@@ -89,15 +111,13 @@ def label(kind: str, day: dt.date) -> str:
     return f"{day.year:04d}"
 
 
-def _filled(node: Any, values: dict[str, str], depth: int) -> Any:
-    if depth > MOST_DEPTH:
-        raise SpecError("the spec is nested too deeply", "is this really a spec?")
+def _filled(node: Any, values: dict[str, str]) -> Any:
     if isinstance(node, str):
         return _PLACEHOLDER.sub(lambda found: _value(found.group(1), values), node)
     if isinstance(node, dict):
-        return {key: _filled(value, values, depth + 1) for key, value in node.items()}
+        return {key: _filled(value, values) for key, value in node.items()}
     if isinstance(node, list):
-        return [_filled(value, values, depth + 1) for value in node]
+        return [_filled(value, values) for value in node]
     return node
 
 
@@ -110,10 +130,8 @@ def _value(name: str, values: dict[str, str]) -> str:
     return values[name]
 
 
-def _texts(node: Any, depth: int) -> list[str]:
-    if depth > MOST_DEPTH:
-        raise SpecError("the spec is nested too deeply", "is this really a spec?")
+def _texts(node: Any) -> list[str]:
     if isinstance(node, str):
         return [node]
     children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-    return [text for child in children for text in _texts(child, depth + 1)]
+    return [text for child in children for text in _texts(child)]

@@ -148,7 +148,7 @@ class ScheduleSpec(Public):
 
     cron: str = Field(max_length=200, description="five fields, such as `0 6 1 * *`")
     timezone: str = Field("UTC", max_length=60)
-    pool: str = Field("understudy-cpu", pattern=r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", description="Prefect work pool")
+    pool: str = Field("understudy-cpu", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="Prefect work pool")
     tags: tuple[str, ...] = Field((), max_length=20)
 
     @field_validator("cron")

@@ -1,9 +1,9 @@
 """State hooks: what a run that failed or was killed tells, and that a killed one is tried again.
 
 Prefect's own retries end with the process. A run whose process was killed becomes Crashed, and this hook, which the
-worker runs, asks for another run of the same deployment and the same period: safe without end, because the ledger decides
-what may be drawn; bounded, because a run that always dies needs a person. (It is a new run because the worker reports the
-crash once more after its hooks and would undo a change of the old run's state.)
+worker runs, asks for another run of the same deployment and the same period: safe without end, because the ledger
+decides what may be drawn; bounded, because a run that always dies needs a person. (It is a new run because the worker
+reports the crash once more after its hooks and would undo a change of the old run's state.)
 """
 
 from __future__ import annotations
