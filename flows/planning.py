@@ -103,7 +103,7 @@ def _print_balance(spec: ReleaseSpec, plan: MethodPlan) -> None:
     more = balance.remaining(Composed(tuple(charge.event for charge in plan.charges)), most=MOST_RELEASES)
     fits = f"{more}" if more < MOST_RELEASES else f"at least {MOST_RELEASES}"
     click.echo(
-        f"after this release: {approval.loss_after.epsilon:.4f} spent; the cap pays for {fits} such releases, this one included"
+        f"after this release: {approval.loss_after.epsilon:.4f} spent; the cap pays for {fits} such, this one included"
     )
     print_forecast(ledger, spec, plan)
 

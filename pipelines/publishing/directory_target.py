@@ -2,15 +2,18 @@
 
 Layout: <root>/<name>/<release id>/{data/part-*.parquet, manifest.json, card.html} and <root>/<name>/latest, a symbolic
 link. A reader that follows `latest` sees one complete release at any moment; a kill at any line leaves at worst a
-hidden staging directory, which the next publication removes.
+hidden staging directory, which a publication some hours later removes.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -23,6 +26,7 @@ from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.targets import PreparedRelease, Published
 
 ROWS_A_FILE = 1_000_000
+ABANDONED_SECONDS = 6 * 3600
 MANIFEST = "manifest.json"
 CARD = "card.html"
 LATEST = "latest"
@@ -49,12 +53,13 @@ class DirectoryTarget:
             return published
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            _remove_old_staging(place.parent)
+            _remove_abandoned_staging(place.parent)
             staging = place.parent / f"{_STAGING}{uuid.uuid4().hex}"
             manifest = _write(release, staging)
             fault_point("publish_staged")
             read_release(staging)
-            staging.rename(place)
+            if not _moved_into_place(staging, place):  # a duplicate run was faster; its release is this one
+                return self.publish(release)
             fault_point("publish_mid_rename")
             _flush(place.parent)
             fault_point("publish_before_pointer")
@@ -125,12 +130,27 @@ def _write(release: PreparedRelease, staging: Path) -> Manifest:
     return manifest
 
 
-def _remove_old_staging(folder: Path) -> None:
+def _moved_into_place(staging: Path, place: Path) -> bool:
+    try:
+        staging.rename(place)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        shutil.rmtree(staging, ignore_errors=True)
+        return False
+    return True
+
+
+def _remove_abandoned_staging(folder: Path) -> None:
+    """What a killed run left. Younger staging may belong to a run that is publishing at this moment."""
     for left in folder.glob(f"{_STAGING}*"):
-        if left.is_symlink():
-            left.unlink(missing_ok=True)
-        else:
-            shutil.rmtree(left, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            if time.time() - left.lstat().st_mtime < ABANDONED_SECONDS:
+                continue
+            if left.is_symlink():
+                left.unlink()
+            else:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _flush(path: Path) -> None:

@@ -46,6 +46,7 @@ class AccountState(Public):
     cap_delta: str
     spent_epsilon: float
     releases_charged: int
+    history_head: str = Field("", description="hash of the account's newest entry: a rewritten ledger lacks it")
 
 
 class NoiseFact(Public):

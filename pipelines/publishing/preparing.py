@@ -56,6 +56,7 @@ def prepare_release(
             cap_delta=str(balance.account.cap.delta),
             spent_epsilon=balance.spent.epsilon,
             releases_charged=balance.charges,
+            history_head=balance.history_head,
         ),
         method=spec.method.name,
         steps=plan.steps,

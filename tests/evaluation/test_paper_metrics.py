@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy.stats import wasserstein_distance
+
 from understudy.pipelines.evaluation import paper_metrics as metrics
 
 SIZES = [4, 3, 6, 2]
@@ -51,10 +52,7 @@ def test_covariance_error_by_loops() -> None:
         z = [[(2 * v + 1) / (2 * k) for v, k in zip(row, SIZES, strict=True)] for row in codes]
         means = [sum(row[i] for row in z) / len(z) for i in range(4)]
         return np.array(
-            [
-                [sum((r[i] - means[i]) * (r[j] - means[j]) for r in z) / len(z) for j in range(4)]
-                for i in range(4)
-            ]
+            [[sum((r[i] - means[i]) * (r[j] - means[j]) for r in z) / len(z) for j in range(4)] for i in range(4)]
         )
 
     ours, theirs = covariance(FAKE), covariance(REAL)
@@ -69,10 +67,7 @@ def test_counting_queries_by_loops() -> None:
         assert len(set(query.columns)) == 3
         assert 0.05 <= query.answer(REAL) <= 0.95
         inside = sum(
-            all(
-                low <= row[c] <= high
-                for c, low, high in zip(query.columns, query.low, query.high, strict=True)
-            )
+            all(low <= row[c] <= high for c, low, high in zip(query.columns, query.low, query.high, strict=True))
             for row in FAKE
         )
         assert query.answer(FAKE) == pytest.approx(inside / 170)
@@ -82,8 +77,7 @@ def test_threshold_queries_by_loops() -> None:
     queries = metrics.draw_threshold_queries(REAL, SIZES, np.random.default_rng(3), 40)
     for query in queries:
         above = sum(
-            sum(w * row[c] for w, c in zip(query.weights, query.columns, strict=True)) > query.bound
-            for row in REAL
+            sum(w * row[c] for w, c in zip(query.weights, query.columns, strict=True)) > query.bound for row in REAL
         )
         assert query.answer(REAL) == pytest.approx(above / 230)
         assert np.linalg.norm(query.weights) == pytest.approx(1.0)
@@ -117,8 +111,6 @@ def test_downstream_error_tells_a_useful_table_from_a_useless_one() -> None:
 
 def test_a_table_is_at_distance_zero_from_itself() -> None:
     assert metrics.average_total_variation(REAL, REAL, SIZES) == 0.0
-    assert metrics.average_sliced_w1(REAL, REAL, SIZES, np.random.default_rng(0)) == pytest.approx(
-        0.0, abs=1e-12
-    )
+    assert metrics.average_sliced_w1(REAL, REAL, SIZES, np.random.default_rng(0)) == pytest.approx(0.0, abs=1e-12)
     assert metrics.covariance_error(REAL, REAL, SIZES) == 0.0
     assert metrics.covariance_error(REAL, np.zeros((5, 4), dtype=int), SIZES) == float("inf")

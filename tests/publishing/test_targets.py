@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -103,9 +104,19 @@ def test_an_interrupted_publication_is_invisible_or_finished_later(
     monkeypatch.delenv("UNDERSTUDY_FAULT")
     assert os.readlink(pointer) == "2026-09-old"
     assert read_release(pointer).release_id == "2026-09-old"
+    for left in pointer.parent.glob(".staging*"):
+        os.utime(left, (0, 0), follow_symlinks=False)  # abandoned hours ago
     target.publish(prepared())
     assert os.readlink(pointer) == "2026-10-abc"
     assert not [p for p in pointer.parent.iterdir() if p.name.startswith(".staging")]
+
+
+def test_duplicates_that_publish_at_once_agree_on_one_release(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        published = list(pool.map(lambda rows: DirectoryTarget(tmp_path).publish(prepared(rows=rows)), range(5, 13)))
+    assert len({found.manifest.rows for found in published}) == 1
+    assert read_release(tmp_path / "clinic-visits" / "latest") == published[0].manifest
+    assert not list((tmp_path / "clinic-visits").glob(".staging*"))
 
 
 def test_repeating_an_old_snapshot_does_not_turn_latest_back(tmp_path: Path) -> None:
