@@ -10,8 +10,6 @@ import pytest
 from tests.examples import SPEC
 from understudy.pipelines.addresses import Database, check_address
 from understudy.pipelines.errors import SpecError, UnderstudyError
-from understudy.pipelines.publishing.targets import open_target
-from understudy.pipelines.sources import open_source
 from understudy.pipelines.spec import MAX_SPEC_BYTES, load_spec, parse_spec
 
 CANARY = "hunter2-canary"
@@ -45,8 +43,11 @@ def test_an_address_with_a_secret_is_refused_without_repeating_it(uri: str, plac
     assert CANARY not in str(caught.value)
 
 
-@pytest.mark.parametrize("path", ["../../etc/passwd", "a/../../b.parquet", "..", "duckdb:///../x.duckdb", "s3://bucket/../other",
-                                  "file:///data/../etc/x.parquet", "a\\\\..\\\\b", "%2e%2e/x.parquet", "a\\0b.parquet"])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    ["../../etc/passwd", "a/../../b.parquet", "..", "duckdb:///../x.duckdb", "s3://bucket/../other",
+     "file:///data/../etc/x.parquet", "a\\\\..\\\\b", "%2e%2e/x.parquet", "a\\0b.parquet"],
+)  # fmt: skip
 def test_no_path_climbs_out_of_its_directory(path: str) -> None:
     for text in (SPEC.replace(SOURCE, f'"{path}"'), SPEC.replace("releases/", f'"{path}"')):
         assert ".." in refused(text) or "special characters" in refused(text)
@@ -109,8 +110,11 @@ def test_an_address_shows_no_secret_in_any_form(monkeypatch: pytest.MonkeyPatch)
         Database.parse("postgresql+block://nothing", "source.uri").conninfo()
 
 
-@pytest.mark.parametrize("address", ["clinic.parquet", "duckdb:///clinic.duckdb", "postgresql://me@host:5432/db?sslmode=require",
-                                     "s3://bucket/a/b=c/", "/data/x..y.parquet", "tcp://127.0.0.1:8786", "a/b c.csv"])  # fmt: skip
+@pytest.mark.parametrize(
+    "address",
+    ["clinic.parquet", "duckdb:///clinic.duckdb", "postgresql://me@host:5432/db?sslmode=require",
+     "s3://bucket/a/b=c/", "/data/x..y.parquet", "tcp://127.0.0.1:8786", "a/b c.csv"],
+)  # fmt: skip
 def test_plain_addresses_are_accepted(address: str) -> None:
     assert check_address(address, "source.uri") == address
 
