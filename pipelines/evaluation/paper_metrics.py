@@ -160,9 +160,7 @@ def average_sliced_w1(
         order, steps = orders[shape]
         gap = (marginal(real, (a, b), sizes) - marginal(synthetic, (a, b), sizes)).ravel()
         # Vallender: W1 is the area between the two distribution functions.
-        distances.append(
-            float(np.mean(np.sum(np.abs(np.cumsum(gap[order], axis=1)[:, :-1]) * steps, axis=1)))
-        )
+        distances.append(float(np.mean(np.sum(np.abs(np.cumsum(gap[order], axis=1)[:, :-1]) * steps, axis=1))))
     return float(np.mean(distances))
 
 

@@ -40,8 +40,8 @@ from understudy.pipelines.spec import ReleaseSpec
 
 STAGE = "marginals"
 # A synthetic marginal may miss the noisy one by the noise itself and by what a finite set of particles cannot express.
-NOISE_SLACK = 1.5
 MODEL_SLACK = 0.05
+NOISE_DEVIATIONS = 6  # hundreds of marginals are checked, and a sound release must not fail by chance
 
 
 class PrivPGDMethod:
@@ -136,8 +136,7 @@ class PrivPGDMethod:
             Agreement(
                 title(clique, domain),
                 float(np.abs(fitted / max(1, encoded.rows) - noisy / total).sum() / 2),
-                # E|N(0, s^2)| = s sqrt(2/pi) per cell; half of their sum, over n, is what pure noise would show.
-                NOISE_SLACK * noisy.size * std * math.sqrt(2 / math.pi) / (2 * total) + MODEL_SLACK,
+                _distance_of_noise(noisy.size, std) / total + MODEL_SLACK,
             )
             for (clique, noisy, std), fitted in zip(released, counted, strict=True)
         ]
@@ -153,6 +152,12 @@ def _decide(spec: ReleaseSpec, domain: TableDomain) -> tuple[Workload, MarginalN
     privacy = spec.privacy
     noise = calibrate_marginals(shares, privacy.budget, privacy.relation, privacy.protected_unit, privacy.noise)
     return workload, noise
+
+
+def _distance_of_noise(cells: int, std: float) -> float:
+    """Half the L1 norm that pure noise hardly exceeds: |N(0, s^2)| has mean s sqrt(2/pi) and variance s^2 (1 - 2/pi)."""
+    mean, deviation = cells * math.sqrt(2 / math.pi), math.sqrt(cells * (1 - 2 / math.pi))
+    return std * (mean + NOISE_DEVIATIONS * deviation) / 2
 
 
 def _public_total(exact: list[np.ndarray], spec: ReleaseSpec) -> int | None:
