@@ -51,5 +51,5 @@ def release(
         look_ahead(declared, plan)
     synthetic = generate.with_options(tags=device_tags(spec))(measured, spec)  # post-processing from here on
     agreements = validate(synthetic, measured, spec)
-    await_approval(spec, synthetic.num_rows, agreements, approved)
+    await_approval(spec, synthetic, agreements, approved)
     return publish(synthetic, measured, agreements, spec, plan, approval, base)

@@ -28,7 +28,7 @@ def open_store(uri: str, key: str) -> tuple[Any, str]:
     if not path or any(char in path for char in "?#*[]\\"):
         raise SpecError(f"{key} is not of the form {scheme}://bucket/path", "give a plain path without ? # * [ ] or \\")
     try:
-        options = {"skip_instance_cache": True, "use_listings_cache": False} if scheme == "s3" else {}
+        options: dict[str, Any] = {"skip_instance_cache": True, "use_listings_cache": False} if scheme == "s3" else {}
         if scheme == "s3":
             # A pointer must never name what cannot be read yet, and a listing must show what is there now.
             options["config_kwargs"] = {"retries": {"max_attempts": MAX_ATTEMPTS}, "connect_timeout": 10}

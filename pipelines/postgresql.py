@@ -44,10 +44,11 @@ def open_connection(database: Database) -> Any:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
-    settings = {name: value for name, value in conninfo_to_dict(database.conninfo()).items() if value is not None}
+    given = conninfo_to_dict(database.conninfo())
+    settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     ours = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in SETTINGS.items())
     settings["options"] = f"{settings.get('options', '')} {ours}".strip()
-    defaults = {"connect_timeout": 20, "fallback_application_name": "understudy"}
+    defaults: dict[str, Any] = {"connect_timeout": 20, "fallback_application_name": "understudy"}
     return psycopg.connect(**(defaults | settings | {"client_encoding": "utf8"}))
 
 

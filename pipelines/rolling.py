@@ -13,11 +13,11 @@ ledger says it like this, in charges it already knows:
    spec can name it (`@` is not a letter of account names), so only this module spends from it.
 
 Soundness. Let E be the event. A series is its spec without snapshot, addresses and date bounds, together with E, so
-nothing but E is ever charged to its periods' accounts, and at most as many copies as their cap has room for. A unit
-of period p is touched by the charges of the parent that are not this series', and by those copies, each of which the
-parent holds as well. So its loss is at most the parent's composed loss, which the ledger keeps within the cap. A charge that
-was burnt and is paid again needs a second copy of E, which the parent pays before the period's cap grows. Any other
-change to the spec is another series and is paid for anew.
+nothing but E is ever charged to its periods' accounts, and at most as many copies as their cap has room for. A unit of
+period p is touched by the charges of the parent that are not this series', and by those copies, each of which the
+parent holds as well. So its loss is at most the parent's composed loss, which the ledger keeps within the cap. A
+charge that was burnt and is paid again needs a second copy of E, which the parent pays before the period's cap grows.
+Any other change to the spec is another series and is paid for anew.
 REPLACE_ONE is refused: a replaced unit may move to another period and touch two.
 """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from prefect.blocks.system import Secret
 
 from understudy.pipelines.addresses import Database, provide
@@ -17,7 +19,7 @@ def lend_credentials(spec: ReleaseSpec) -> None:
         block = Database.parse(address, key).block
         assert block is not None
         try:
-            secret = Secret.load(block)
+            secret = cast(Secret[Any], Secret.load(block))
         except ValueError:
             raise UnderstudyError(
                 f"{key} names the Prefect Secret block {block!r}, which does not exist",

@@ -6,11 +6,11 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.object_stores import OBJECT_STORES
 from understudy.pipelines.sources.base import Source, check_columns
 from understudy.pipelines.sources.csv_file import CsvSource
 from understudy.pipelines.sources.duckdb_table import DuckDBSource
 from understudy.pipelines.sources.parquet import ParquetSource
-from understudy.pipelines.object_stores import OBJECT_STORES
 from understudy.pipelines.spec import SourceSpec
 
 __all__ = ["Source", "check_columns", "open_source"]

@@ -114,7 +114,7 @@ def _arrow_type(type_: Any) -> pa.DataType:
         return pa.bool_()
     if isinstance(type_, sa.Integer):
         return pa.int64()
-    if isinstance(type_, sa.Float) and not isinstance(type_, sa.Numeric):
+    if isinstance(type_, sa.Float):
         return pa.float64()
     if isinstance(type_, sa.JSON | sa.ARRAY | sa.LargeBinary):
         return pa.list_(pa.string())
