@@ -16,9 +16,7 @@ import benchmarks
 
 
 def commands() -> list[str]:
-    return sorted(
-        m.name for m in pkgutil.iter_modules(benchmarks.__path__) if not m.ispkg and m.name[0] != "_"
-    )
+    return sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if not m.ispkg and m.name[0] != "_")
 
 
 def main(arguments: list[str]) -> int:
@@ -27,9 +25,7 @@ def main(arguments: list[str]) -> int:
     chosen = chooser.parse_args(arguments[:1]).benchmark
     module = importlib.import_module(f"benchmarks.{chosen}")
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks {chosen}", description=module.__doc__)
-    parser.add_argument(
-        "--data", type=Path, required=True, help="directory of the data sets; missing ones are skipped"
-    )
+    parser.add_argument("--data", type=Path, required=True, help="directory of the data sets; missing ones are skipped")
     parser.add_argument("--only", default="", metavar="PREFIX", help="only figures whose name starts so")
     if hasattr(module, "add_arguments"):
         module.add_arguments(parser)

@@ -291,9 +291,14 @@ def show_moments(figures: Figures, blocks: int = 40, block_rows: int = 250_000, 
         del held
         with measured() as streamed:
             exact_products(parquet_batches(path, blocks // 8), layout)
+        with measured() as ten_times:
+            exact_products(parquet_batches(path, 10 * blocks // 8), layout)
     figures.show("gaussian.moments.parquet_seconds", streamed.seconds)
     figures.show("gaussian.moments.parquet_cpu_seconds", streamed.cpu_seconds)
     figures.show("gaussian.moments.parquet_peak_mb", streamed.peak_mb)
+    figures.show("gaussian.moments.100m_parquet_seconds", ten_times.seconds)
+    figures.show("gaussian.moments.100m_parquet_cpu_seconds", ten_times.cpu_seconds)
+    figures.show("gaussian.moments.100m_parquet_peak_mb", ten_times.peak_mb)
 
 
 def parquet_batches(path: Path, times: int) -> Iterator[pa.RecordBatch]:

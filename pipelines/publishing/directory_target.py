@@ -2,18 +2,19 @@
 
 Layout: <root>/<name>/<release id>/{data/part-*.parquet, manifest.json, card.html} and <root>/<name>/latest, a symbolic
 link. A reader that follows `latest` sees one complete release at any moment; a kill at any line leaves at worst a
-hidden staging directory, which a publication some hours later removes.
+hidden staging directory, which the next publication removes.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import shutil
-import time
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -26,7 +27,6 @@ from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.targets import PreparedRelease, Published
 
 ROWS_A_FILE = 1_000_000
-ABANDONED_SECONDS = 6 * 3600
 MANIFEST = "manifest.json"
 CARD = "card.html"
 LATEST = "latest"
@@ -54,12 +54,12 @@ class DirectoryTarget:
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             _remove_abandoned_staging(place.parent)
-            staging = place.parent / f"{_STAGING}{uuid.uuid4().hex}"
-            manifest = _write(release, staging)
-            fault_point("publish_staged")
-            read_release(staging)
-            if not _moved_into_place(staging, place):  # a duplicate run was faster; its release is this one
-                return self.publish(release)
+            with _own_staging(place.parent) as staging:
+                manifest = _write(release, staging)
+                fault_point("publish_staged")
+                read_release(staging)
+                if not _moved_into_place(staging, place):  # a duplicate run was faster; its release is this one
+                    return self.publish(release)
             fault_point("publish_mid_rename")
             _flush(place.parent)
             fault_point("publish_before_pointer")
@@ -85,7 +85,7 @@ class DirectoryTarget:
         return read_release(folder / LATEST).created_at < manifest.created_at
 
     def _point_latest_at(self, place: Path) -> None:
-        pointer, fresh = place.parent / LATEST, place.parent / f"{_STAGING}{uuid.uuid4().hex}"
+        pointer, fresh = place.parent / LATEST, place.parent / f".{LATEST}-{uuid.uuid4().hex}"
         if pointer.is_symlink() and os.readlink(pointer) == place.name:
             return
         os.symlink(place.name, fresh)
@@ -112,7 +112,7 @@ def read_release(place: Path) -> Manifest:
 
 
 def _write(release: PreparedRelease, staging: Path) -> Manifest:
-    (staging / "data").mkdir(parents=True)
+    (staging / "data").mkdir()
     for index, start in enumerate(range(0, max(1, release.table.num_rows), ROWS_A_FILE)):
         part = release.table.slice(start, ROWS_A_FILE)
         pq.write_table(part, staging / "data" / f"part-{index:05d}.parquet", compression="zstd")
@@ -141,16 +141,31 @@ def _moved_into_place(staging: Path, place: Path) -> bool:
     return True
 
 
+@contextmanager
+def _own_staging(folder: Path) -> Iterator[Path]:
+    """A directory of this run's own. Its lock ends with the process, however that ends, and tells that it is in use."""
+    staging = folder / f"{_STAGING}{uuid.uuid4().hex}"
+    staging.mkdir()
+    descriptor = os.open(staging, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield staging
+    finally:
+        os.close(descriptor)
+
+
 def _remove_abandoned_staging(folder: Path) -> None:
-    """What a killed run left. Younger staging may belong to a run that is publishing at this moment."""
+    """What killed runs left: staging that holds files and that no living process has locked."""
     for left in folder.glob(f"{_STAGING}*"):
-        with suppress(FileNotFoundError):
-            if time.time() - left.lstat().st_mtime < ABANDONED_SECONDS:
-                continue
-            if left.is_symlink():
-                left.unlink()
-            else:
+        with suppress(OSError):
+            if not any(left.iterdir()):
+                continue  # it may be one that was made a moment ago and is about to be locked
+            descriptor = os.open(left, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(descriptor)
 
 
 def _flush(path: Path) -> None:
