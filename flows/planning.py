@@ -50,6 +50,7 @@ def show_plan(spec: ReleaseSpec, plan: MethodPlan, assume_rows: int) -> None:
         click.echo(f"   ! {caution}")
     click.echo()
     print_noise(plan.noise, assume_rows)
+    _print_details(plan)
     click.echo()
     _print_balance(spec, plan)
 
@@ -66,6 +67,21 @@ def print_noise(lines: tuple[NoiseLine, ...], assume_rows: int) -> None:
         spread = f"{low:.3f}" if high - low < 1e-9 else f"{low:.3f} to {high:.3f}"
         rows.append((f"... and {len(rest)} more", f"{sum(line.numbers for line in rest):,}", spread, ""))
     print_table(("query", "numbers", "noise std", share), rows, right=("numbers", "noise std", share))
+
+
+def _print_details(plan: MethodPlan) -> None:
+    """Numbers and tables that the method adds, such as the mixture sizes it compared."""
+    for name, value in plan.details.items():
+        if isinstance(value, int | float | str):
+            click.echo(f"{name.replace('_', ' ')}: {_short(value)}")
+        elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+            headings = tuple(value[0])
+            click.echo(f"\n{name.replace('_', ' ')}:")
+            print_table(headings, [tuple(_short(row[key]) for key in headings) for row in value], right=headings)
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def cautions(spec: ReleaseSpec) -> list[str]:
