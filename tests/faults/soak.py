@@ -156,7 +156,8 @@ class Worlds:
 
 
 def _progress(what: str, done: int, of: int, violations: list[str]) -> None:
-    print(f"\r{what}: {done}/{of}, {len(violations)} violations", end="", file=sys.stderr, flush=True)
+    last = f" ({violations[-1]})" if violations else ""
+    print(f"\r{what}: {done}/{of}, {len(violations)} violations{last}", end="", file=sys.stderr, flush=True)
 
 
 def main() -> int:
