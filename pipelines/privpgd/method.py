@@ -155,7 +155,7 @@ def _decide(spec: ReleaseSpec, domain: TableDomain) -> tuple[Workload, MarginalN
 
 
 def _distance_of_noise(cells: int, std: float) -> float:
-    """Half the L1 norm that pure noise hardly exceeds: |N(0, s^2)| has mean s sqrt(2/pi) and variance s^2 (1 - 2/pi)."""
+    """Half the L1 norm that noise hardly exceeds: |N(0, s^2)| has mean s sqrt(2/pi) and variance s^2 (1 - 2/pi)."""
     mean, deviation = cells * math.sqrt(2 / math.pi), math.sqrt(cells * (1 - 2 / math.pi))
     return std * (mean + NOISE_DEVIATIONS * deviation) / 2
 
