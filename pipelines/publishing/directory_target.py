@@ -80,9 +80,9 @@ class DirectoryTarget:
 
     def _latest_is_older_than(self, manifest: Manifest, folder: Path) -> bool:
         """Repeating the release of an old snapshot must not turn `latest` back."""
-        if not (folder / LATEST).exists():
-            return True
-        return read_release(folder / LATEST).created_at < manifest.created_at
+        # Resolved once: a duplicate may swap the pointer between two looks through it.
+        latest = (folder / LATEST).resolve()
+        return not latest.is_dir() or read_release(latest).created_at < manifest.created_at
 
     def _point_latest_at(self, place: Path) -> None:
         pointer, fresh = place.parent / LATEST, place.parent / f".{LATEST}-{uuid.uuid4().hex}"

@@ -176,7 +176,7 @@ def pointer_before_hash_check() -> None:
 
     def publish(self: DirectoryTarget, release: Any) -> Any:
         place = self._contained(release.manifest.name, release.manifest.release_id)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
         directory_target._write(release, place)
         self._point_latest_at(place)
         return directory_target.read_release(place)
