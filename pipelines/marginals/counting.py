@@ -42,6 +42,7 @@ class Tally:
         self.cliques = tuple(cliques)
         self._cover: Cover = cover(self.sizes, self.cliques)
         self._cells = [math.prod(self.sizes[column] for column in group) for group in self._cover.groups]
+        self._columns = [np.array(group) for group in self._cover.groups]
         self._strides = [self._strides_of(group) for group in self._cover.groups]
         self._used = sorted({column for group in self._cover.groups for column in group})
         self._code_type = code_type(max((self.sizes[column] for column in self._used), default=0))
@@ -57,7 +58,7 @@ class Tally:
         matrix = np.empty((len(self.sizes), batch.rows), self._code_type)
         for column in self._used:
             codes = batch.columns[column]
-            if int(codes.max()) >= self.sizes[column] or int(codes.min()) < 0:
+            if int(codes.max()) >= self.sizes[column] or (codes.dtype.kind == "i" and int(codes.min()) < 0):
                 raise ValueError(f"codes of column {column} must lie between 0 and {self.sizes[column] - 1}")
             matrix[column] = codes
         if self._unflushed + batch.rows >= FLUSH_ROWS:
@@ -70,7 +71,7 @@ class Tally:
             elif group:
                 if g not in self._narrow:
                     self._narrow[g] = np.zeros(self._cells[g], np.uint32)
-                add_joint(matrix, np.array(group), self._strides[g], self._narrow[g])
+                add_joint(matrix, self._columns[g], self._strides[g], self._narrow[g])
 
     def marginals(self) -> list[np.ndarray]:
         """Counts of each clique, its axes in the clique's own order."""

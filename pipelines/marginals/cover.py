@@ -14,8 +14,8 @@ from functools import lru_cache
 
 import numpy as np
 
-JOINT_CELLS = 1 << 15
-"""Most cells of a joint table made of several cliques: 128 KB of 32-bit counters."""
+JOINT_CELLS = 1 << 16
+"""Most cells of a joint table made of several cliques: 256 KB of 32-bit counters, and cell numbers of 16 bits."""
 
 COVER_EFFORT = 20_000_000
 """Above this many cliques times columns, joining takes longer than it saves; each is counted alone."""
@@ -31,7 +31,10 @@ class Cover:
 
 @lru_cache(maxsize=16)
 def cover(sizes: tuple[int, ...], cliques: tuple[tuple[int, ...], ...], joint_cells: int = JOINT_CELLS) -> Cover:
-    """Greedy: start from the clique with most cells, add the column that completes most others if it fits."""
+    """Greedy: start from the clique with most cells, add the column that completes most others if it fits.
+
+    Of equals, the one whose columns have fewest uncovered cliques left: that keeps few columns with a single one over.
+    """
     for clique in cliques:
         if len(set(clique)) != len(clique) or not all(0 <= column < len(sizes) for column in clique):
             raise ValueError(f"clique {clique} must name distinct columns between 0 and {len(sizes) - 1}")
@@ -42,12 +45,18 @@ def cover(sizes: tuple[int, ...], cliques: tuple[tuple[int, ...], ...], joint_ce
         member[i, list(clique)] = True
     width = member.sum(axis=1)
     cells = [math.prod(sizes[column] for column in clique) for clique in cliques]
+    by_size = {size: i for i, size in enumerate(sorted(set(zip(width.tolist(), cells, strict=True)), reverse=True))}
+    rank = np.array([by_size[size] for size in zip(width.tolist(), cells, strict=True)])
     home = np.full(len(cliques), -1)
     groups: list[tuple[int, ...]] = []
-    for start in sorted(range(len(cliques)), key=lambda i: (-len(cliques[i]), -cells[i], i)):
-        if home[start] >= 0:
-            continue
-        chosen = _grown(set(cliques[start]), cells[start], sizes, member[home < 0], width[home < 0], joint_cells)
+    while (home < 0).any():
+        uncovered = np.flatnonzero(home < 0)
+        left = member[uncovered].sum(axis=0)
+        largest = uncovered[rank[uncovered] == rank[uncovered].min()]
+        start = int(largest[(member[largest] @ left).argmin()])
+        chosen = _grown(
+            set(cliques[start]), cells[start], sizes, member[uncovered], width[uncovered], left, joint_cells
+        )
         inside = (home < 0) & (member[:, sorted(chosen)].sum(axis=1) == width)
         home[inside] = len(groups)
         groups.append(tuple(sorted(chosen)))
@@ -55,7 +64,13 @@ def cover(sizes: tuple[int, ...], cliques: tuple[tuple[int, ...], ...], joint_ce
 
 
 def _grown(
-    group: set[int], cells: int, sizes: Sequence[int], member: np.ndarray, width: np.ndarray, joint_cells: int
+    group: set[int],
+    cells: int,
+    sizes: Sequence[int],
+    member: np.ndarray,
+    width: np.ndarray,
+    left: np.ndarray,
+    joint_cells: int,
 ) -> set[int]:
     """The group with columns added, each the one that completes most uncovered cliques (or the smallest)."""
     while True:
@@ -65,6 +80,6 @@ def _grown(
         fitting = [column for column in np.flatnonzero(gains).tolist() if cells * sizes[column] <= joint_cells]
         if not fitting:
             return group
-        best = max(fitting, key=lambda column: (gains[column], -sizes[column], -column))
+        best = max(fitting, key=lambda column: (gains[column], -sizes[column], -left[column], -column))
         group = group | {best}
         cells *= sizes[best]
