@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import random
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +23,6 @@ from benchmarks.support.figures import Figures, measured
 from understudy.pipelines.evaluation.classifiers import Training, cnn_accuracy, discriminant_accuracy, train_cnn
 from understudy.pipelines.mixing.design import MixingDesign, decide
 from understudy.pipelines.mixing.figure import plot_epsilon_against_noise
-from understudy.pipelines.mixing.grid import clip_rows, on_grid
 from understudy.pipelines.mixing.mechanism import MixtureDesign, release_mixtures
 from understudy.pipelines.mixing.options import MixingOptions
 from understudy.pipelines.mixing.release import (
@@ -32,10 +33,11 @@ from understudy.pipelines.mixing.release import (
     draw_statistics,
     mixture_records,
     records_per_class,
+    to_records,
 )
 from understudy.pipelines.mixing.restore import SumReader
 from understudy.pipelines.privacy.accounting import calibrate_gaussian
-from understudy.pipelines.privacy.noise import operating_system_randomness
+from understudy.pipelines.privacy.noise import operating_system_randomness, rounded_gaussian
 from understudy.pipelines.privacy.relation import Budget
 
 DELTA = Decimal("1e-5")
@@ -198,34 +200,54 @@ def _random_projection(images: np.ndarray, clip: float, epsilon: str, width: int
 
 
 def _speed(figures: Figures) -> None:
-    """60,000 mixtures of 784 features at l = 4, against Algorithm 1 as a loop over records with numpy's noise."""
+    """60,000 mixtures of 784 features at l = 4, against three plain loops over the lines of Algorithm 1.
+
+    `loop`: numpy vectors and numpy's floating-point noise, not private (docs/guarantees.md says why). `exact_loop`:
+    the same loop, but on the integer grid with the reference sampler of our noise, so that it releases what we
+    release. `python_loop`: no numpy, lists of floats and `random.gauss`. All of them once in this process, in turn.
+    """
     design = MixtureDesign("poisson", 4 / 6000, 4, 6000, 0.5)
     images = np.random.default_rng(0).random((60_000, SIDE * SIDE), dtype=np.float32)
     labels = np.arange(60_000) % CLASSES
     rows = class_rows(labels, CLASSES)
-    records = np.concatenate([on_grid(part, 10 / design.norm_bound) for part in np.split(images, 20)])
-    clip_rows(records, design.norm_bound)
+    frame = Frame(np.zeros((CLASSES, SIDE * SIDE)), np.ones(SIDE * SIDE), np.ones(CLASSES))
     randomness = operating_system_randomness()
-    release_mixtures(records[:100], [np.arange(10)] * CLASSES, [5] * CLASSES, design, randomness)  # compile
+    unit = 10 / design.norm_bound
+    small = to_records(images[:100], labels[:100], frame, unit, design.norm_bound)
+    release_mixtures(small, [np.arange(10)] * CLASSES, [5] * CLASSES, design, randomness)  # compile
+    with measured() as placing:
+        records = to_records(images, labels, frame, unit, design.norm_bound)
     with measured() as cost:
         release_mixtures(records, rows, [6000] * CLASSES, design, randomness)
+    rate = 60_000 / cost.seconds
+
+    def exact_noise(width: int) -> np.ndarray:
+        return rounded_gaussian(width, design.sigma, randomness)
+
+    rng = np.random.default_rng(0)
     with measured() as loop:
-        _algorithm_1(images, rows, LOOP_RECORDS, 4, 0.25)
-    figures.show(
-        "mixing.records_per_second",
-        60_000 / cost.seconds,
-        "loop over records",
-        LOOP_RECORDS / loop.seconds,
-    )
+        _algorithm_1(images, rows, LOOP_RECORDS, 4, lambda width: rng.normal(0, 0.25, width))
+    with measured() as exact_loop:
+        _algorithm_1(records, rows, LOOP_RECORDS, 4, exact_noise)
+    lists = [images[chosen].tolist() for chosen in (part[:200] for part in rows)]
+    with measured() as python_loop:
+        _algorithm_1_without_numpy(lists, LOOP_RECORDS // 10, 4, 0.25)
+    figures.show("mixing.records_per_second", rate, "loop", LOOP_RECORDS / loop.seconds)
+    figures.show("mixing.records_per_second.exact", rate, "exact_loop", LOOP_RECORDS / exact_loop.seconds)
+    figures.show("mixing.records_per_second.python", rate, "python_loop", LOOP_RECORDS / 10 / python_loop.seconds)
     figures.show("mixing.release.seconds", cost.seconds)
     figures.show("mixing.release.cpu_seconds", cost.cpu_seconds)
     figures.show("mixing.release.peak_mb", cost.peak_mb)
+    figures.show("mixing.release.placing_cpu_seconds", placing.cpu_seconds)
+    for name, other in (("loop", loop), ("exact_loop", exact_loop)):
+        figures.show(f"mixing.release.times_faster_than_{name}", 60 * other.cpu_seconds / cost.cpu_seconds)
+    figures.show("mixing.release.times_faster_than_python_loop", 600 * python_loop.cpu_seconds / cost.cpu_seconds)
 
 
 def _algorithm_1(
-    images: np.ndarray, rows: list[np.ndarray], count: int, order: int, sigma: float
+    images: np.ndarray, rows: list[np.ndarray], count: int, order: int, noise: Callable[[int], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The paper's Algorithm 1, steps 8 to 16, line by line."""
+    """The paper's Algorithm 1, steps 8 to 16, line by line, a record at a time."""
     rng = np.random.default_rng(0)
     records, labels = [], []
     for k in range(len(rows)):
@@ -236,9 +258,30 @@ def _algorithm_1(
             for i in chosen:
                 total = total + images[i]
                 one_hot[k] += 1
-            records.append(total / order + rng.normal(0, sigma, len(total)))
-            labels.append(int(np.argmax(one_hot / order + rng.normal(0, sigma, len(one_hot)))))
+            records.append((total + noise(len(total))) / order)
+            labels.append(int(np.argmax((one_hot + noise(len(one_hot))) / order)))
     return np.array(records), np.array(labels)
+
+
+def _algorithm_1_without_numpy(
+    classes: list[list[list[float]]], count: int, order: int, sigma: float
+) -> tuple[list[list[float]], list[int]]:
+    """The same steps in plain Python, a number at a time."""
+    rng = random.Random(0)
+    records, labels = [], []
+    for k, members in enumerate(classes):
+        for _ in range(count // len(classes)):
+            chosen = rng.sample(members, order)
+            mixed = []
+            for j in range(len(members[0])):
+                total = 0.0
+                for record in chosen:
+                    total += record[j]
+                mixed.append(total / order + rng.gauss(0, sigma))
+            records.append(mixed)
+            one_hot = [float(c == k) + rng.gauss(0, sigma) for c in range(len(classes))]
+            labels.append(one_hot.index(max(one_hot)))
+    return records, labels
 
 
 def _load(folder: Path) -> Pictures:

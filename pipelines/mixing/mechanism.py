@@ -34,11 +34,16 @@ from understudy.pipelines.mixing.grid import MAX_NORM
 from understudy.pipelines.mixing.sampling import Draw, fixed_draw, poisson_draw
 from understudy.pipelines.privacy.events import Event, Gaussian, PoissonSampled, SelfComposed
 from understudy.pipelines.privacy.noise import RandomSource, rounded_gaussian
-from understudy.pipelines.privacy.noise_table import MAX_TABLE_SIGMA, GaussianTable, gaussian_table
+from understudy.pipelines.privacy.noise_table import (
+    MAX_TABLE_SIGMA,
+    GaussianTable,
+    add_draws,
+    gaussian_table,
+)
 
-GRID_SIGMA = 4096.0
+GRID_SIGMA = 1024.0
 MIN_NORM_BOUND = 128
-_BLOCK_NUMBERS = 1 << 21
+_BLOCK_NUMBERS = 1 << 19
 _WORKERS = 2
 _SATURATION = 2**30
 
@@ -160,22 +165,60 @@ def _fill(
     start: int,
 ) -> tuple[int, np.ndarray, np.ndarray]:
     view = out[start : start + len(draw.starts) - 1]
-    _sum_kernel(records, rows, draw.starts, draw.members, view)
-    positions = table.add(view.reshape(-1), words)
+    unsure = np.empty(view.size, dtype=np.int64)  # pages that are never written are never allocated
+    found = _fill_kernel(
+        *(records, rows, draw.starts, draw.members),
+        *(table.cells, table.guide, table.cut, words.view(np.uint32), view, unsure),
+    )
+    positions = unsure[:found].copy()
     return start * out.shape[1], positions, table.halves(words, positions)
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _fill_kernel(
+    records: np.ndarray,
+    rows: np.ndarray,
+    starts: np.ndarray,
+    members: np.ndarray,
+    cells: np.ndarray,
+    guide: np.ndarray,
+    cut: np.ndarray,
+    halves: np.ndarray,
+    out: np.ndarray,
+    unsure: np.ndarray,
+) -> int:
+    """Sum and noise of one mixture after the other, each while it is still in the cache."""
+    width = out.shape[1]
+    found = 0
+    for t in range(starts.size - 1):
+        _sum_one(records, rows, members[starts[t] : starts[t + 1]], out[t])
+        found = add_draws(out[t], halves, t * width, cells, guide, cut, unsure, found)
+    return found
 
 
 @numba.njit(nogil=True, cache=True)
 def _sum_kernel(
     records: np.ndarray, rows: np.ndarray, starts: np.ndarray, members: np.ndarray, sums: np.ndarray
 ) -> None:
-    total = np.empty(records.shape[1], dtype=np.int64)
     for t in range(starts.size - 1):
+        _sum_one(records, rows, members[starts[t] : starts[t + 1]], sums[t])
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _sum_one(records: np.ndarray, rows: np.ndarray, members: np.ndarray, total: np.ndarray) -> None:
+    if members.size <= _SATURATION // MAX_NORM:  # no number of theirs can reach saturation
         total[:] = 0
-        for m in range(starts[t], starts[t + 1]):
-            if members[m] < rows.size:  # a fixed-size draw may name a zero record
-                row = rows[members[m]]
+        for member in members:
+            if member < rows.size:  # a fixed-size draw may name a zero record
+                record = records[rows[member]]
                 for j in range(total.size):
-                    total[j] += records[row, j]
-        for j in range(total.size):
-            sums[t, j] = min(max(total[j], -_SATURATION), _SATURATION)
+                    total[j] += record[j]
+        return
+    wide = np.zeros(total.size, dtype=np.int64)
+    for member in members:
+        if member < rows.size:
+            record = records[rows[member]]
+            for j in range(total.size):
+                wide[j] += record[j]
+    for j in range(total.size):
+        total[j] = min(max(wide[j], -_SATURATION), _SATURATION)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.pipelines.mixing.design import MixingDesign
-from understudy.pipelines.mixing.grid import clip_rows, on_grid
+from understudy.pipelines.mixing.grid import placed
 from understudy.pipelines.mixing.mechanism import release_mixtures
 from understudy.pipelines.mixing.options import MixingOptions
 from understudy.pipelines.mixing.statistics import (
@@ -25,7 +25,6 @@ from understudy.pipelines.privacy.noise import RandomSource
 from understudy.pipelines.privacy.noise_table import table_gaussian
 
 SMALLEST_SPREAD = 0.02
-_BLOCK = 4096
 _LABEL_STEPS = 1024
 
 
@@ -52,14 +51,7 @@ def draw_statistics(
 
 def to_records(values: np.ndarray, labels: np.ndarray, frame: Frame, unit: float, norm_bound: int) -> np.ndarray:
     """Centred, scaled vectors on the grid, each of norm at most `norm_bound`."""
-    records = np.empty(values.shape, dtype=np.int32)
-    scales = frame.scales.astype(np.float32)
-    centres = frame.centres.astype(np.float32)
-    for start in range(0, len(values), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        records[part] = on_grid((values[part] - centres[labels[part]]) / scales, unit)
-    clip_rows(records, norm_bound)
-    return records
+    return placed(values, labels, frame.centres.astype(np.float32), frame.scales.astype(np.float32), unit, norm_bound)
 
 
 def mixture_records(values: np.ndarray, labels: np.ndarray, design: MixingDesign, frame: Frame) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The rounded Gaussian, drawn exactly: Z = round(N(0, sigma^2)) from the operating system's random words.
+"""The rounded Gaussian, drawn exactly: Z = round(N(0, sigma^2)) from uniform random words.
 
 Theorem. For an integer query x, x + Z = round(x + N(0, sigma^2)): post-processing of the Gaussian mechanism, so its
   analytic and PLD accounting hold exactly, in every dimension and under subsampling.
@@ -8,7 +8,13 @@ Exactness. A 64-bit word gives a sign and the leading bits of the tail probabili
   and the inversion's error (bounded a thousandfold) allow rounds to the same integer. The rest, about one word in 10^8
   at sigma 10, is decided with further random bits against probabilities computed by mpmath to 60 digits. Nothing is
   truncated: the tail is unbounded, and no probability is approximated.
-Reference. Inverse-CDF sampling with lazy bits (Knuth & Yao 1976); why not floats: Mironov 2012.
+Randomness. Words of the operating system's generator. A request of 4 KiB or more is its key stretched by AES-256 in
+  counter mode, as the operating system itself stretches a key (with ChaCha20) for one long read. Every request has
+  a fresh 256-bit key of the operating system, counts from zero once, and keeps nothing: there is no state that a
+  fork, a snapshot or a retry could use twice, and no seed. Assumes, as any generator does, that its cipher cannot
+  be told from chance; one request of 2^n blocks of AES differs by less than 2^(2n - 129).
+Reference. Inverse-CDF sampling with lazy bits (Knuth & Yao 1976); why not floats: Mironov 2012; counter mode: Bellare
+  et al. 1997, NIST SP 800-90A section 10.2.
 """
 
 from __future__ import annotations
@@ -18,8 +24,11 @@ from typing import Protocol
 
 import mpmath
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy.special import ndtri
 
+_STRETCHED_FROM = 512  # words: below this the operating system's own are as fast
+_ZEROS = memoryview(bytes(1 << 20))
 _NDTRI_ERROR = 1e-12  # scipy documents a few ulp (relative 1e-15); a test compares with mpmath over the whole range
 _EXTRA_BITS = 64
 MAX_SIGMA = 2.0**40  # keeps x + Z far inside int64
@@ -33,7 +42,18 @@ class RandomSource(Protocol):
 
 class _OperatingSystem:
     def words(self, count: int) -> np.ndarray:
-        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+        if count < _STRETCHED_FROM:
+            return np.frombuffer(bytearray(os.urandom(8 * count)), dtype=np.uint64)
+        return _stretched(os.urandom(32), count)
+
+
+def _stretched(key: bytes, count: int) -> np.ndarray:
+    """The key stream of AES-256 in counter mode from zero; the key must serve this one call."""
+    stream = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+    buffer = np.empty(8 * count + 15, dtype=np.uint8)  # `update_into` asks for room for one block more
+    for start in range(0, 8 * count, len(_ZEROS)):
+        stream.update_into(_ZEROS[: 8 * count - start], buffer.data[start:])
+    return buffer[: 8 * count].view(np.uint64)
 
 
 def operating_system_randomness() -> RandomSource:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from understudy.pipelines.mixing import mechanism
-from understudy.pipelines.mixing.grid import clip_rows, on_grid
+from understudy.pipelines.mixing.grid import clip_rows, on_grid, placed
 from understudy.pipelines.mixing.mechanism import MixtureDesign, exact_sums, release_mixtures
 from understudy.pipelines.mixing.sampling import Draw
 from understudy.pipelines.mixing.statistics import NORM_BOUND, StatisticsDesign, exact_statistics
@@ -36,6 +36,20 @@ def test_the_grid_takes_any_number(values):
         placed = on_grid(values, 0.001)
     assert (placed[~np.isfinite(values)] == 0).all()
     assert (np.abs(placed) <= 2**26).all()
+
+
+@pytest.mark.parametrize(("bound", "smallest"), [(200, np.int16), (2**15 - 1, np.int16), (2**15, np.int32)])
+def test_placing_is_centring_the_grid_and_clipping(bound, smallest):
+    rng = np.random.default_rng(0)
+    values = rng.normal(0, 3, (50, 7)).astype(np.float32)
+    values[3, 2], values[4, 1], values[5] = np.nan, np.inf, 1e38
+    labels = rng.integers(0, 3, 50)
+    centres, scales = rng.normal(size=(3, 7)).astype(np.float32), np.linspace(0.5, 2, 7).astype(np.float32)
+    found = placed(values, labels, centres, scales, 0.01, bound)
+    expected = on_grid((values - centres[labels]) / scales, 0.01)
+    clip_rows(expected, bound)
+    assert found.dtype == smallest
+    np.testing.assert_array_equal(found, expected)
 
 
 def records_of(seed, count, design, width=6):
@@ -127,6 +141,18 @@ def test_sums_saturate_instead_of_wrapping():
     rows = np.full((1, 2), 2**20, dtype=np.int32)
     draw = Draw(np.array([0, 5000]), np.zeros(5000, dtype=np.int64))
     np.testing.assert_array_equal(exact_sums(rows, np.array([0]), draw), [[2**30, 2**30]])
+
+
+def test_small_numbers_and_many_members_give_the_same_sums():
+    """The short way of adding, the one that watches for saturation, and both types of records."""
+    rows = np.random.default_rng(5).integers(-3000, 3000, (40, 9)).astype(np.int32)
+    members = np.random.default_rng(6).integers(0, 45, 1500)  # 40 and above are the zero records
+    expected = rows[members[members < 40]].sum(axis=0)
+    short = [np.array([0, 700, 1500]), np.array([0, 1500])]
+    for records in (rows, rows.astype(np.int16)):
+        for starts in short:
+            sums = exact_sums(records, np.arange(40), Draw(starts, members)).sum(axis=0)
+            np.testing.assert_array_equal(sums, expected)
 
 
 @given(arrays(np.int32, (6, 4), elements=st.integers(-(2**16), 2**16)), st.integers(0, 5))

@@ -70,3 +70,21 @@ def test_large_sigmas_fall_back_to_the_general_sampler(seeded):
     assert 0.9e6 < draws.std() < 1.1e6
     with pytest.raises(ValueError, match="table serves"):
         gaussian_table(1e6)
+
+
+@pytest.mark.parametrize("sigma", [0.3, 2.0, 60.0, 1024.0, 16384.0])
+def test_one_comparison_decides_as_the_search_does(sigma, seeded):
+    """Words at, and just beside, every kind of boundary: of cells, of thresholds, of the range."""
+    table = gaussian_table(sigma)
+    cut = table.cut[:: max(1, len(table.cut) // 500)].astype(np.int64)
+    edges = np.arange(0, 2**31, 2**16, dtype=np.int64)[::37]
+    near = (np.concatenate([cut, edges, [2**31 - 1]])[:, None] + np.arange(-3, 4)).ravel()
+    w = np.unique(near[(near >= 0) & (near < 2**31)])
+    w = np.concatenate([w, seeded(9).words(5001) >> np.uint64(33)]).astype(np.int64)
+    w = np.append(w, 0) if len(w) % 2 else w
+    flat = np.zeros(len(w), dtype=np.int32)
+    unsure = table.add(flat, w.astype(np.uint32).view(np.uint64))
+    decided = np.setdiff1d(np.arange(len(w)), unsure)
+    least = np.searchsorted(-(table.cut.astype(np.int64) - _WINDOW), -w, side="left")
+    np.testing.assert_array_equal(flat[decided], least[decided])
+    np.testing.assert_array_equal(unsure, np.flatnonzero(w <= table.cut[least] + _WINDOW))

@@ -123,3 +123,29 @@ def test_production_randomness_takes_no_seed_and_repeats_nothing() -> None:
 def test_impossible_scales_are_refused(sigma: float) -> None:
     with pytest.raises(ValueError, match="sigma"):
         rounded_gaussian(3, sigma, operating_system_randomness())
+
+
+def test_long_requests_are_the_key_stream_of_aes_256() -> None:
+    """The known answer for the zero key; a request longer than one piece goes on counting."""
+    known = np.frombuffer(bytes.fromhex("dc95c078a2408989ad48a21492842087"), dtype=np.uint64)
+    np.testing.assert_array_equal(noise._stretched(bytes(32), 600)[:2], known)
+    long = noise._stretched(bytes(32), (2 << 20) // 8 + 3)
+    np.testing.assert_array_equal(noise._stretched(bytes(32), (1 << 20) // 8 + 77), long[: (1 << 20) // 8 + 77])
+    assert len(np.unique(long)) == len(long)
+
+
+def test_every_long_request_has_a_key_of_its_own_and_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = []
+
+    def drawn(count: int) -> bytes:
+        keys.append(bytes([len(keys)]) * count)
+        return keys[-1]
+
+    source = operating_system_randomness()
+    monkeypatch.setattr(noise.os, "urandom", drawn)
+    first, second = source.words(1000), source.words(1000)
+    assert [len(key) for key in keys] == [32, 32]
+    assert not np.intersect1d(first, second).size
+    assert not vars(source)  # no state for a fork or a retry to use twice
+    source.words(3)
+    assert len(keys[-1]) == 24  # short ones are the operating system's own words
