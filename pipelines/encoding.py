@@ -59,8 +59,7 @@ def encode_column(values: pa.Array | pa.ChunkedArray, column: DomainColumn) -> n
         values = values.chunk(0)
     values = _plain(values)
     if pa.types.is_dictionary(values.type):
-        table = np.append(encode_column(values.dictionary, column), code_type(column.size).type(column.missing_code))
-        return table[_ints(pc.fill_null(pc.cast(values.indices, pa.int64()), len(values.dictionary)))]
+        return _looked_up(values, column)
     codes = np.full(len(values), column.fallback_code, code_type(column.size))
     if pa.types.is_null(values.type):
         codes[:] = column.missing_code
@@ -69,6 +68,18 @@ def encode_column(values: pa.Array | pa.ChunkedArray, column: DomainColumn) -> n
     if values.null_count:
         codes[~np.asarray(values.is_valid())] = column.missing_code
     return codes
+
+
+def _looked_up(values: pa.DictionaryArray, column: DomainColumn) -> np.ndarray:
+    table = np.append(encode_column(values.dictionary, column), code_type(column.size).type(column.missing_code))
+    indices = values.indices
+    if pa.types.is_unsigned_integer(indices.type) and len(indices) and not indices.null_count:
+        positions = indices.to_numpy()
+        if int(positions.max()) < len(table):
+            codes = np.empty(len(values), table.dtype)
+            look_up(positions, table, codes)
+            return codes
+    return table[_ints(pc.fill_null(pc.cast(indices, pa.int64()), len(values.dictionary)))]
 
 
 def readable(type_: pa.DataType, kind: Kind) -> bool:

@@ -14,8 +14,11 @@ import pyarrow.parquet as pq
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
+from understudy.pipelines.sources.parquet_codes import coded_column
 
 PART_ROWS = 1_000_000
+CODED_VALUES = 1 << 26
+"""Most values of a row group that are held as codes at one time."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +30,26 @@ class ParquetPart:
     texts: tuple[str, ...]
 
     def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        # Text is read as dictionary codes: each distinct value is then looked up once, not once a row.
+        # What is stored as dictionary codes stays so: each distinct value is then looked up once, not once a row.
         texts = [name for name in self.texts if name in columns]
-        with _reading(self.path), pq.ParquetFile(self.path, memory_map=True, read_dictionary=texts) as file:
-            yield from file.iter_batches(batch_rows, list(self.row_groups), list(columns), use_threads=False)
+        with (
+            _reading(self.path),
+            pq.ParquetFile(self.path, memory_map=True, read_dictionary=texts) as file,
+            pa.memory_map(str(self.path)) as bytes_,
+        ):
+            for row_group in self.row_groups:
+                coded = _coded(file, bytes_, row_group, columns)
+                rest = [name for name in columns if name not in coded]
+                if not rest:
+                    batch = pa.RecordBatch.from_pydict({name: coded[name] for name in columns})
+                    yield from _slices(batch, batch_rows)
+                    continue
+                done = 0
+                for batch in file.iter_batches(batch_rows, [row_group], rest, use_threads=False):
+                    by_name = {name: coded[name].slice(done, batch.num_rows) for name in coded}
+                    by_name |= dict(zip(rest, batch.select(rest).columns, strict=True))
+                    done += batch.num_rows
+                    yield pa.RecordBatch.from_pydict({name: by_name[name] for name in columns})
 
 
 @dataclass(frozen=True)
@@ -80,6 +99,30 @@ class ParquetSource:
                 rows = [file.metadata.row_group(group).num_rows for group in groups]
                 found.append((path, file.schema_arrow, rows))
         return found
+
+
+def _coded(
+    file: pq.ParquetFile, bytes_: pa.NativeFile, row_group: int, columns: Sequence[str]
+) -> dict[str, pa.DictionaryArray]:
+    """The columns that can be kept as codes, whole: none of a row group that is too large for that."""
+    names = file.schema_arrow.names
+    if file.metadata.row_group(row_group).num_rows * len(columns) > CODED_VALUES:
+        return {}
+    if file.metadata.num_columns != len(names):  # leaves of nested columns shift the numbering
+        return {}
+    found = {}
+    for name in columns:
+        index = names.index(name) if names.count(name) == 1 else -1
+        if index >= 0:
+            array = coded_column(bytes_, file.metadata, row_group, index, file.schema_arrow.field(index))
+            if array is not None:
+                found[name] = array
+    return found
+
+
+def _slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
 
 
 def _files(path: Path) -> list[Path]:

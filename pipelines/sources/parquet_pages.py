@@ -1,0 +1,160 @@
+"""The pages of a Parquet column chunk: their headers (Thrift's compact protocol), and their bodies decompressed.
+
+Only what `parquet_codes` needs. Whatever is not as expected is a `NotUnderstood`, upon which Arrow reads the column
+instead; a file that is really broken fails there, with Arrow's own checks. No number in a header is trusted.
+
+Reference: Apache Parquet, `parquet.thrift`, version 2.11 (PageHeader); Thrift compact protocol specification.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+KIND, UNPACKED, PACKED, VALUES, ENCODING, LEVEL_ENCODING, LEVEL_BYTES, REPEAT_BYTES, COMPRESSED, START = range(10)
+"""Columns of the table of pages; -1 is what a header does not say."""
+
+DATA, DICTIONARY, DATA_V2 = 0, 2, 3
+CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "GZIP": "gzip", "ZSTD": "zstd", "BROTLI": "brotli"}
+"""Those that the format and Arrow write in one way; the old LZ4 has two."""
+
+MOST_BYTES = 256 << 20
+SPARE_WORDS = 4
+_FULL, _WRONG = -2, -1
+
+
+class NotUnderstood(Exception):
+    """This column chunk is for Arrow to read."""
+
+
+def unpacked_pages(chunk: pa.Buffer, codec: str) -> tuple[np.ndarray, np.ndarray]:
+    """The table of a chunk's pages, and all bodies as 64-bit words; START says at which byte of them each begins.
+
+    Zeros follow the last body, so that a word may be read from any byte of it.
+    """
+    if codec not in CODECS:
+        raise NotUnderstood
+    raw = np.frombuffer(chunk, np.uint8)
+    table, name = _scanned(raw), CODECS[codec]
+    if name is None:
+        words = np.zeros(chunk.size // 8 + SPARE_WORDS, np.uint64)
+        words.view(np.uint8)[: chunk.size] = raw
+        return table, words
+    sizes = table[:, UNPACKED]
+    if (sizes < 0).any() or (sizes > MOST_BYTES).any() or int(sizes.sum()) > MOST_BYTES:
+        raise NotUnderstood
+    codec_, at = pa.Codec(name), 0
+    words = np.empty(int(sizes.sum()) // 8 + SPARE_WORDS, np.uint64)
+    words[-SPARE_WORDS:] = 0
+    bytes_ = words.view(np.uint8)
+    for page, (kind, unpacked, packed, *_, levels, _, compressed, start) in enumerate(table.tolist()):
+        levels = max(levels, 0) if kind == DATA_V2 else 0  # these are never compressed
+        if levels > min(packed, unpacked):
+            raise NotUnderstood
+        values = chunk.slice(start + levels, packed - levels)
+        if compressed != 0 and unpacked > levels:
+            values = codec_.decompress(values, unpacked - levels)
+        if values.size != unpacked - levels:
+            raise NotUnderstood
+        bytes_[at : at + levels] = raw[start : start + levels]
+        bytes_[at + levels : at + unpacked] = np.frombuffer(values, np.uint8)
+        table[page, START], table[page, PACKED] = at, unpacked
+        at += unpacked
+    return table, words
+
+
+def _scanned(chunk: np.ndarray) -> np.ndarray:
+    """One row of numbers a page."""
+    most = 64
+    while True:
+        table = np.full((most, START + 1), -1, np.int64)
+        found = _scan(chunk, table)
+        if found == _WRONG:
+            raise NotUnderstood
+        if found != _FULL:
+            return table[:found]
+        most *= 4
+
+
+@njit(cache=True, nogil=True)
+def _scan(chunk: np.ndarray, table: np.ndarray) -> int:
+    at, found = 0, 0
+    while at < len(chunk):
+        if found == len(table):
+            return _FULL
+        at = _read_header(chunk, at, table[found])
+        if at < 0 or not 0 <= table[found, PACKED] <= len(chunk) - at:
+            return _WRONG
+        table[found, START] = at
+        at += table[found, PACKED]
+        found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _read_header(chunk: np.ndarray, at: int, page: np.ndarray) -> int:
+    """Note what the header says; where it ends, or -1."""
+    field_at = np.zeros(4, np.int64)  # the last field of each struct that is open
+    depth, outer = 0, 0
+    while at < len(chunk):
+        head = int(chunk[at])
+        at += 1
+        if head == 0:
+            if depth == 0:
+                return at
+            depth -= 1
+            continue
+        if head >> 4:
+            field_at[depth] += head >> 4
+        else:
+            field_at[depth], at = _number(chunk, at)
+        number, type_ = 0, head & 15
+        if type_ in (1, 2):  # a boolean is its type
+            number = 2 - type_
+        elif type_ in (4, 5, 6):
+            number, at = _number(chunk, at)
+        elif type_ == 8:  # a minimum or maximum, of no interest
+            length, at = _number(chunk, at, False)
+            at = at + length if at > 0 and 0 <= length <= len(chunk) - at else -1
+        elif type_ == 12 and depth < 3:
+            outer = field_at[0]
+            depth += 1
+            field_at[depth] = 0
+            continue
+        else:
+            return -1
+        if at < 0 or at > len(chunk):
+            return -1
+        place = _place(depth, outer, field_at[depth])
+        if place >= 0:
+            page[place] = number
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _place(depth: int, outer: int, field: int) -> int:
+    """Where in the table of pages a field of PageHeader, or of the header of one kind of page, is noted."""
+    if depth == 0:
+        return field - 1 if 1 <= field <= 3 else -1
+    if depth > 1 or outer not in (5, 7, 8):
+        return -1
+    if field == 1:
+        return VALUES
+    if outer == 8:  # version 2: encoding, bytes of both kinds of levels, whether the values are compressed
+        return ENCODING if field == 4 else field + 1 if 5 <= field <= 7 else -1
+    return ENCODING if field == 2 else LEVEL_ENCODING if field == 3 and outer == 5 else -1
+
+
+@njit(cache=True, nogil=True)
+def _number(chunk: np.ndarray, at: int, signed: bool = True) -> tuple[int, int]:
+    """A number of up to 62 bits and where it ends, or -1 there."""
+    number, shift = 0, 0
+    while 0 <= at < len(chunk) and shift < 63:
+        byte = int(chunk[at])
+        at += 1
+        number |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return ((number >> 1) ^ -(number & 1)) if signed else number, at
+    return 0, -1

@@ -1,0 +1,159 @@
+"""Columns kept as dictionary codes hold exactly what Arrow reads, and what is not understood is left to Arrow."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy.pipelines.errors import SourceError
+from understudy.pipelines.sources.bit_packing import ROOM, unpack
+from understudy.pipelines.sources.parquet import ParquetSource
+from understudy.pipelines.sources.parquet_codes import coded_column
+from understudy.pipelines.sources.parquet_pages import CODECS, NotUnderstood, unpacked_pages
+
+TYPES = {
+    pa.int8(): st.integers(-128, 127),
+    pa.uint8(): st.integers(0, 255),
+    pa.int32(): st.integers(-(2**31), 2**31 - 1),
+    pa.uint32(): st.integers(0, 2**32 - 1),
+    pa.int64(): st.integers(-(2**63), 2**63 - 1),
+    pa.uint64(): st.integers(0, 2**64 - 1),
+    pa.float32(): st.floats(width=32, allow_nan=False),
+    pa.float64(): st.floats(allow_nan=False),
+    pa.date32(): st.dates(),
+    pa.timestamp("us"): st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1)),
+    pa.timestamp("ms", "UTC"): st.integers(-(2**40), 2**40),
+    pa.string(): st.text(max_size=8),
+    pa.large_string(): st.text(max_size=8),
+    pa.bool_(): st.booleans(),
+    pa.decimal128(9, 2): st.decimals(-(10**6), 10**6, places=2),
+    pa.list_(pa.int8()): st.lists(st.integers(0, 9), max_size=2),
+}
+
+
+def read_codes(path: Path) -> list[pa.DictionaryArray | None]:
+    """Every column of every row group."""
+    with pq.ParquetFile(path) as file, pa.memory_map(str(path)) as bytes_:
+        return [
+            coded_column(bytes_, file.metadata, group, index, file.schema_arrow.field(index))
+            for group in range(file.metadata.num_row_groups)
+            for index in range(file.metadata.num_columns)
+        ]
+
+
+@st.composite
+def columns(draw):
+    type_ = draw(st.sampled_from(list(TYPES)))
+    distinct = draw(st.lists(TYPES[type_], min_size=1, max_size=draw(st.sampled_from([1, 3, 30]))))
+    nullable = draw(st.booleans())
+    choices = [*distinct, None] if nullable else distinct
+    rows = draw(st.integers(0, 400))
+    picked = np.random.default_rng(draw(st.integers(0, 99))).integers(0, len(choices), rows)
+    if draw(st.booleans()):
+        picked.sort()  # long runs
+    return pa.field("c", type_, nullable), pa.array([choices[i] for i in picked], type_)
+
+
+@settings(max_examples=120, deadline=None)
+@given(found=st.lists(columns(), min_size=1, max_size=3), data=st.data())
+def test_what_is_read_is_what_arrow_reads(found, data, tmp_path_factory):
+    rows = min(len(array) for _, array in found)
+    schema = pa.schema([field.with_name(f"c{i}") for i, (field, _) in enumerate(found)])
+    table = pa.table([array[:rows] for _, array in found], schema=schema)
+    place = tmp_path_factory.mktemp("t")
+    pq.write_table(
+        table,
+        place / "t.parquet",
+        row_group_size=data.draw(st.sampled_from([37, 1000])),
+        data_page_version=data.draw(st.sampled_from(["1.0", "2.0"])),
+        compression=data.draw(st.sampled_from([*(name or "none" for name in CODECS.values()), "lz4"])),
+        use_dictionary=data.draw(st.sampled_from([True, True, False])),
+        dictionary_pagesize_limit=data.draw(st.sampled_from([1 << 20, 1 << 20, 20])),
+        data_page_size=data.draw(st.sampled_from([1 << 20, 8])),
+        write_batch_size=data.draw(st.sampled_from([1024, 16])),
+    )
+    (part,) = ParquetSource(place).parts()
+    batches = list(part.read(table.column_names, data.draw(st.sampled_from([1, 50, 10_000]))))
+    assert sum(batch.num_rows for batch in batches) == rows
+    for name in table.column_names:
+        values = [value for batch in batches for value in batch.column(name).to_pylist()]
+        assert values == table.column(name).to_pylist()
+
+
+def test_ordinary_columns_stay_codes_and_high_ones_do_not(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "code": pa.array(rng.integers(0, 32, 50_000, np.uint8), mask=rng.random(50_000) < 0.1),
+            "ward": pa.array(rng.choice(["A", "B"], 50_000)),
+            "wide": rng.integers(0, 40_000, 50_000),
+            "cost": rng.random(50_000),
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet", dictionary_pagesize_limit=200_000)
+    code, ward, wide, cost = read_codes(tmp_path / "t.parquet")
+    assert code.type == pa.dictionary(pa.uint8(), pa.uint8())
+    assert ward.type.index_type == pa.uint8()
+    assert wide is None or wide.to_pylist() == table.column("wide").to_pylist()
+    assert cost is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_damaged_bytes_are_left_to_arrow_or_read_within_bounds(data, tmp_path_factory):
+    """Whatever a byte is changed to, no code points outside the dictionary, and nothing but a SourceError is raised."""
+    path = tmp_path_factory.mktemp("t") / "t.parquet"
+    values = np.random.default_rng(0).integers(0, 21, 300)
+    pq.write_table(pa.table({"c": pa.array(values, mask=values == 7)}), path, compression="none")
+    with pq.ParquetFile(path) as file:
+        start, size = (
+            file.metadata.row_group(0).column(0).dictionary_page_offset,
+            file.metadata.row_group(0).column(0).total_compressed_size,
+        )
+    damaged = bytearray(path.read_bytes())
+    for place in data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=3)):
+        damaged[start + place] = data.draw(st.integers(0, 255))
+    path.write_bytes(damaged)
+    (found,) = read_codes(path)
+    if found is not None:
+        assert len(found) == 300
+        assert all(0 <= index < len(found.dictionary) for index in found.indices.drop_null().to_pylist())
+
+
+@pytest.mark.parametrize("width", range(1, 25))
+def test_numbers_of_every_width(width):
+    rng = np.random.default_rng(width)
+    numbers = rng.integers(0, 2**width, 100)
+    bits = ((numbers[:, None] >> np.arange(width)) & 1).astype(np.uint8)
+    packed = np.packbits(np.concatenate([bits.ravel(), np.zeros(4 * width, np.uint8)]), bitorder="little")
+    body = np.concatenate([np.array([13 << 1 | 1], np.uint8), packed])
+    words = np.zeros(len(body) // 8 + 4, np.uint64)
+    words.view(np.uint8)[: len(body)] = body
+    out = np.empty(100 + ROOM, np.uint32)
+    assert unpack(words, 0, len(body), width, 2**width, out, 100)
+    assert (out[:100] == numbers).all()
+    assert not unpack(words, 0, len(body), width, int(numbers.max()), out, 100)
+    assert not unpack(words, 0, len(body) - 1, width, 2**width, out, 100)
+
+
+def test_a_chunk_cut_short_is_not_understood():
+    with pytest.raises(NotUnderstood):
+        unpacked_pages(pa.py_buffer(b"\x15\x04\x15"), "UNCOMPRESSED")
+    with pytest.raises(NotUnderstood):
+        unpacked_pages(pa.py_buffer(b""), "LZO")
+
+
+def test_a_file_cut_short_after_its_footer_was_read_is_a_source_error(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"c": np.arange(1000) % 9}), path)
+    (part,) = ParquetSource(path).parts()
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(SourceError, match=r"t\.parquet"):
+        list(part.read(["c"], 100))
