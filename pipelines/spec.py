@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -84,7 +84,7 @@ class MethodSpec(Public):
     """The method's name and its own options, which the method itself checks when it plans."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    name: Literal["privpgd", "gaussian", "mixing"] = "privpgd"
+    name: Literal["privpgd", "gaussian", "mixing", "kernel"] = "privpgd"
 
     @property
     def options(self) -> dict[str, Any]:
@@ -97,6 +97,22 @@ class GenerateSpec(Public):
     particles: int | None = Field(None, ge=1, le=10_000_000, description="privpgd: default one a row, at most 100,000")
     epochs: int | None = Field(None, ge=0, le=100_000, description="privpgd: passes over all marginals")
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    denoise: Literal["none", "spectral"] | None = Field(
+        None,
+        description="mixing: publish noisy mixtures, or (default) records rebuilt from what stands above the noise",
+    )
+    image: tuple[int, int] | None = Field(
+        None,
+        description="mixing: height and width, where the columns are pixels row by row; denoising expects smoothness",
+    )
+    generator: Literal["auto", "conv", "dcgan", "mlp"] = Field(
+        "auto", description="kernel: auto is conv for pictures of 28 or 32 pixels, mlp for anything else"
+    )
+    training_steps: int | None = Field(None, ge=1, le=10_000_000, description="kernel: default 1,500")
+    one_a_class: bool = Field(False, description="kernel: train a generator for each class instead of one for all")
+    class_mix: Literal["released", "equal"] | dict[str, Annotated[float, Field(ge=0, le=1e9)]] = Field(
+        "released", description="kernel: shares of the classes: as released (noisy), equal, or your own"
+    )
     rules: tuple[Rule, ...] = Field((), description="public knowledge that every published row obeys")
 
 
@@ -202,6 +218,13 @@ class ReleaseSpec(Public):
             raise ValueError("no column is modelled; declare at least one that is not an identifier or text")
         if self.generate.rules and self.method.name != "privpgd":
             raise ValueError(f"generate.rules are kept by the method privpgd only, not by {self.method.name}")
+        if self.method.name != "mixing" and (self.generate.denoise or self.generate.image):
+            raise ValueError(f"generate.denoise and generate.image are for the method mixing, not {self.method.name}")
+        tensors = ", ".join(name for name, column in self.columns.items() if column.type == "tensor")
+        if tensors and self.method.name != "kernel":
+            raise ValueError(f"tensors ({tensors}) are copied by the method kernel only, not by {self.method.name}")
+        if tensors and self.publish.to.startswith("postgresql"):
+            raise ValueError(f"tensors ({tensors}) cannot be published to PostgreSQL; publish to a directory")
         entity = self.privacy.unit.entity
         if entity in self.columns and self.columns[entity].type not in ("identifier", "text"):
             raise ValueError(
@@ -298,7 +321,7 @@ def _explain(problem: Any, root: yaml.Node | None, origin: str) -> str:
     return f"{origin}:{f' line {line}:' if line else ''} {key}: {message}"
 
 
-_UNION_TAGS = frozenset({"category", "integer", "number", "boolean", "date", "datetime", "identifier", "text"})
+_UNION_TAGS = frozenset({"category", "integer", "number", "boolean", "date", "datetime", "identifier", "text", "tensor"})
 
 
 def _valid_keys(location: tuple[Any, ...]) -> str:

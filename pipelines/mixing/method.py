@@ -12,7 +12,7 @@ Reference. Saha, Tonoy & Imtiaz, DP-CDA: Enhanced Privacy Preservation in Datase
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -117,7 +117,7 @@ class MixingMethod:
     ) -> Iterator[pa.RecordBatch]:
         """The records in blocks, classes interleaved; a caller that writes them as they come needs no table of them."""
         options = mixing_options(spec, domain)
-        reader = sum_reader(measured, options, domain)
+        reader = sum_reader(measured, options, domain, spec.generate.denoise or "spectral", spec.generate.image)
         if rows is not None and rows > reader.records:
             raise SpecError(f"only {reader.records:,} records were mixed", "publish fewer rows")
         wanted = reader.records if rows is None else rows
@@ -133,7 +133,7 @@ class MixingMethod:
     def agreement(self, synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
         """Mean distance, over columns, of each class's synthetic mean from the released one, in half ranges."""
         options = MixingOptions.model_validate(measured.facts["options"])
-        reader = sum_reader(measured, options, domain)
+        reader = sum_reader(measured, options, domain, "none", None)
         released = np.clip(reader.class_means(), -1.0, 1.0)
         columns = feature_columns(options, domain)
         label = domain.columns[domain.index(options.label)]
@@ -164,10 +164,16 @@ def public_frame(options: MixingOptions, domain: TableDomain) -> Frame:
     return Frame(np.tile(centre, (label.size, 1)), scale, sizes)
 
 
-def sum_reader(measured: Measurement, options: MixingOptions, domain: TableDomain) -> SumReader:
+def sum_reader(
+    measured: Measurement,
+    options: MixingOptions,
+    domain: TableDomain,
+    denoise: Literal["none", "spectral"],
+    image: tuple[int, int] | None,
+) -> SumReader:
     design = MixingDesign.from_facts(dict(measured.facts["design"]))
     frame = bought_frame(public_frame(options, domain), measured.arrays.get("statistics"), design, options)
-    return SumReader(design, frame, list(measured.facts["counts"]), measured.arrays, options.denoise, options.image)
+    return SumReader(design, frame, list(measured.facts["counts"]), measured.arrays, denoise, image)
 
 
 def _statistics(

@@ -65,14 +65,6 @@ class MixingOptions(Public):
         le=100,
         description="the paper's noise on one-hot labels; protects nothing more, spoils labels",
     )
-    denoise: Literal["none", "spectral"] = Field(
-        "spectral",
-        description="none: the noisy mixtures; spectral: rebuild each class's spread above the noise",
-    )
-    image: tuple[int, int] | None = Field(
-        None,
-        description="height and width, where the columns are pixels row by row; denoising then expects smoothness",
-    )
 
     @model_validator(mode="after")
     def _sensible(self) -> MixingOptions:
@@ -92,6 +84,12 @@ class MixingOptions(Public):
 
 def mixing_options(spec: ReleaseSpec, domain: TableDomain) -> MixingOptions:
     """The options of this spec, checked against its columns and its guarantee. Reads no row."""
+    for key in ("denoise", "image"):
+        if key in spec.method.options:
+            raise SpecError(
+                f"method.{key}: it changes what is made of the measurement, not what is measured, so it costs nothing",
+                f"move it: `generate: {{{key}: ...}}`",
+            )
     try:
         options = MixingOptions.model_validate(spec.method.options)
     except ValidationError as error:
@@ -103,6 +101,9 @@ def mixing_options(spec: ReleaseSpec, domain: TableDomain) -> MixingOptions:
         raise SpecError(problems, f"mixing knows: {', '.join(MixingOptions.model_fields)}") from None
     _check_privacy(spec)
     _check_columns(options, domain)
+    image = spec.generate.image
+    if image is not None and (min(image) < 1 or image[0] * image[1] != len(feature_columns(options, domain))):
+        raise SpecError("generate.image: the numeric columns are not an image of that size", "correct it")
     return options
 
 
@@ -145,8 +146,6 @@ def _check_columns(options: MixingOptions, domain: TableDomain) -> None:
     labels = set(domain.columns[domain.index(options.label)].code_labels())
     for key in ("records", "class_sizes"):
         _check_keys(f"method.{key}", getattr(options, key), labels)
-    if options.image is not None and options.image[0] * options.image[1] != len(others):
-        raise SpecError(f"method.image: {len(others)} numeric columns are not an image of that size", "correct it")
 
 
 def _check_keys(where: str, given: object, known: set[str]) -> None:

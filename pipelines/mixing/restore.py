@@ -75,10 +75,12 @@ class SumReader:
         return shifted
 
     def spread_of_a_record(self, k: int) -> float:
-        """How far clipping to the range may move a class's mean: the noise of one record, at most the whole range."""
+        """How far clipping to the range may move a class's mean: the noise of one record, at most the whole range.
+
+        Of a restored record, which has the wider spread; how records were made is not part of the measurement.
+        """
         noise = self.design.mixtures.sigma * self.design.unit * float(self.frame.scales.mean())
-        scale = np.sqrt(self.orders[k]) if self._maps is not None else self.orders[k]
-        return min(2.0, 0.1 + float(noise / max(scale, 1e-9)))
+        return min(2.0, 0.1 + float(noise / np.sqrt(self.orders[k])))
 
     def _units(self, k: int, sums: np.ndarray) -> np.ndarray:
         scaled = sums * np.float32(self.design.unit)

@@ -27,14 +27,15 @@ columns:
   kind: {{type: category, values: [rose, daisy], other: true}}
   {column}
 method: {{name: mixing, label: kind, rows: 900, order: 8{method}}}
+generate: {{{generate}}}
 publish: {{to: releases/{publish}}}
 """
 METHOD = MixingMethod()
 
 
 @lru_cache(maxsize=32)
-def planned(privacy="", column="", method="", publish=""):
-    spec = parse_spec(SPEC.format(privacy=privacy, column=column, method=method, publish=publish))
+def planned(privacy="", column="", method="", publish="", generate=""):
+    spec = parse_spec(SPEC.format(privacy=privacy, column=column, method=method, publish=publish, generate=generate))
     domain = TableDomain.of(spec)
     return spec, domain, METHOD.plan(spec, domain)
 
@@ -120,7 +121,9 @@ def test_the_plan_is_public_and_within_budget():
 
 def test_the_order_is_swept_and_the_table_kept(monkeypatch):
     monkeypatch.setattr(design_module, "ORDERS", (1, 8, 64))
-    spec = parse_spec(SPEC.format(privacy="", column="", method="", publish="").replace("order: 8", "order: auto"))
+    spec = parse_spec(
+        SPEC.format(privacy="", column="", method="", publish="", generate="").replace("order: 8", "order: auto")
+    )
     plan = METHOD.plan(spec, TableDomain.of(spec))
     table = plan.details["orders"]
     assert [line["order"] for line in table] == [1, 8, 64]
@@ -188,10 +191,28 @@ def test_records_follow_noisy_sizes_and_never_exceed_what_is_charged(seeded):
 def test_records_of_each_class_and_public_sizes_may_be_given(seeded):
     sizes = ", centre: bounds, class_sizes: {rose: 300, daisy: 300, other: 300}"
     table, measured = released(
-        flowers(), seeded, method=sizes + ", records: {rose: 50, daisy: 70, other: 30}, denoise: none"
+        flowers(),
+        seeded,
+        method=sizes + ", records: {rose: 50, daisy: 70, other: 30}",
+        generate="denoise: none",
     )
     assert "statistics" not in measured.arrays
     assert table.to_pandas()["kind"].value_counts().to_dict() == {"rose": 50, "daisy": 70, "other": 30}
+
+
+def test_denoising_is_chosen_after_the_measurement_and_for_free(seeded):
+    """One measurement, one hash, any number of ways to make records of it."""
+    plain, as_image = planned(generate="denoise: none")[0], planned(generate="image: [1, 3]")[0]
+    spec, domain, plan = planned()
+    assert spec.hash == plain.hash == as_image.hash
+    measured = METHOD.measure(Rows(domain, flowers()), spec, plan, Shop(seeded(5)))
+    lengths = []
+    for each in (spec, plain, as_image):
+        table = METHOD.generate(measured, each, domain, None, lambda *_: None)
+        assert all(line.distance <= line.allowed for line in METHOD.agreement(table, measured, domain))
+        lengths.append(check_contract(table, 900)["length"].to_numpy())
+    assert not np.array_equal(lengths[0], lengths[1])
+    assert not np.array_equal(lengths[0], lengths[2])
 
 
 def test_bought_scales_and_label_noise(seeded):
@@ -211,7 +232,10 @@ def test_bought_scales_and_label_noise(seeded):
         ({"column": "soil: {type: category, values: [clay, sand]}"}, "soil"),
         ({"method": ", class_sizes: {rose: 1}"}, "missing: daisy, other"),
         ({"method": ", centre: {length: 1, petals: 2, sean: 3}"}, "sean"),
-        ({"method": ", image: [2, 2]"}, "image"),
+        ({"generate": "image: [2, 2]"}, "generate.image"),
+        ({"generate": "image: [-1, -3]"}, "generate.image"),
+        ({"method": ", denoise: none"}, "costs nothing.*\n.*generate: {denoise"),
+        ({"method": ", image: [1, 3]"}, "costs nothing.*\n.*generate: {image"),
         ({"method": ", records: 0"}, "records"),
         ({"publish": ", rows: 901"}, "901"),
     ],
@@ -222,7 +246,7 @@ def test_a_wrong_spec_is_refused_by_name(changes, words):
 
 
 def test_the_label_must_be_a_declared_category():
-    text = SPEC.format(privacy="", column="", method="", publish="")
+    text = SPEC.format(privacy="", column="", method="", publish="", generate="")
     for label, words in (("length", "not a category"), ("colour", "no modelled column")):
         spec = parse_spec(text.replace("label: kind", f"label: {label}"))
         with pytest.raises(SpecError, match=words):
