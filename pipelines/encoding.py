@@ -164,7 +164,8 @@ def _numbers(values: pa.Array) -> np.ndarray:
 
 
 def _encode_number(values: pa.Array, column: DomainColumn, codes: np.ndarray) -> None:
-    if pa.types.is_integer(values.type) and values.type.bit_width <= 16 and len(values) >= 2**16:
+    width = values.type.bit_width if pa.types.is_integer(values.type) else 64
+    if width == 8 or (width == 16 and len(values) >= 2**16):
         filled = pc.fill_null(values, 0) if values.null_count else values
         narrow = filled.to_numpy(zero_copy_only=False)
         look_up(narrow.view(f"u{narrow.itemsize}"), _narrow_table(column, narrow.dtype), codes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from understudy.pipelines.columns import IdentifierColumn
+from understudy.pipelines.columns import IdentifierColumn, ModelledColumn, TensorColumn
 from understudy.pipelines.encoding import readable
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.relation import Unit
@@ -29,6 +30,7 @@ from understudy.pipelines.sources.bounding import (
     within,
 )
 from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.tensors import type_problem
 
 BATCH_ROWS = 262_144
 
@@ -142,10 +144,8 @@ def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
             complaints.append(_Complaint(name, f"the table has {len(found)} columns named {name!r}"))
         else:
             type_ = schema.field(found[0]).type
-            if name in modelled and not readable(type_, modelled[name].type):
-                declared = modelled[name].type
-                text = f"column {name!r} is declared {declared} but the table holds {_type_name(type_)}"
-                complaints.append(_Complaint(name, text))
+            if name in modelled and (problem := _misfit(type_, modelled[name])) is not None:
+                complaints.append(_Complaint(name, f"column {name!r} is declared {problem}"))
             elif name not in modelled and pa.types.is_nested(type_):
                 complaints.append(_Complaint(name, f"the {role} {name!r} holds {_type_name(type_)}, which is no key"))
     if complaints:
@@ -154,6 +154,14 @@ def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
             "; ".join(complaint.text for complaint in complaints),
             f"correct {names} in the spec, or give the source a view with the columns the spec declares",
         )
+
+
+def _misfit(type_: pa.DataType, column: ModelledColumn | TensorColumn) -> str | None:
+    if isinstance(column, TensorColumn):
+        size = math.prod(column.shape)
+        held = type_problem(type_, size)
+        return held and f"a tensor of {size:,} numbers but the table holds {held}"
+    return None if readable(type_, column.type) else f"{column.type} but the table holds {_type_name(type_)}"
 
 
 def _nearest(name: str, existing: Sequence[str]) -> str:

@@ -38,11 +38,14 @@ def value_hashes(values: pa.Array, key: bytes, purpose: str) -> np.ndarray:
         positions = pc.fill_null(pc.cast(values.indices, pa.int64()), len(values.dictionary))
         return table[positions.to_numpy(zero_copy_only=False)]
     k0, k1 = _sip_key(key, purpose)
-    if pa.types.is_null(type_) or pa.types.is_nested(type_):
+    tensors = _tensor_bytes(values)
+    if pa.types.is_null(type_) or (pa.types.is_nested(type_) and tensors is None):
         return np.full(len(values), _NULL)
     hashes = np.empty(len(values), np.uint64)
     words = _words(values)
-    if words is not None:
+    if tensors is not None:
+        _sip_bytes(*tensors, k0, k1, hashes)
+    elif words is not None:
         _sip_words(words, k0, k1, hashes)
     else:
         offsets, data = text_buffers(pc.cast(values, pa.large_string(), safe=False))
@@ -67,6 +70,22 @@ def _words(values: pa.Array) -> np.ndarray | None:
         numbers = values.view(pa.int32() if type_.bit_width == 32 else pa.int64())
         return pc.fill_null(pc.cast(numbers, pa.int64()), 0).to_numpy(zero_copy_only=False).view(np.uint64)
     return None
+
+
+def _tensor_bytes(values: pa.Array) -> tuple[np.ndarray, np.ndarray] | None:
+    """Offsets and bytes of lists of numbers, where bytes left behind by nulls count as zeros; else None."""
+    type_ = values.type
+    if pa.types.is_fixed_size_list(type_):
+        offsets = (values.offset + np.arange(len(values) + 1, dtype=np.int64)) * type_.list_size
+    elif pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        offsets = values.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    else:
+        return None
+    child = values.values
+    if not (pa.types.is_integer(child.type) or pa.types.is_floating(child.type)):
+        return None
+    numbers = (pc.fill_null(child, 0) if child.null_count else child).to_numpy(zero_copy_only=False)
+    return offsets * numbers.itemsize, np.ascontiguousarray(numbers).view(np.uint8)
 
 
 def _sip_key(key: bytes, purpose: str) -> tuple[np.uint64, np.uint64]:

@@ -105,18 +105,16 @@ def _coded(
     file: pq.ParquetFile, bytes_: pa.NativeFile, row_group: int, columns: Sequence[str]
 ) -> dict[str, pa.DictionaryArray]:
     """The columns that can be kept as codes, whole: none of a row group that is too large for that."""
-    names = file.schema_arrow.names
-    if file.metadata.row_group(row_group).num_rows * len(columns) > CODED_VALUES:
-        return {}
-    if file.metadata.num_columns != len(names):  # leaves of nested columns shift the numbering
+    metadata, schema = file.metadata, file.schema_arrow
+    too_large = metadata.row_group(row_group).num_rows * len(columns) > CODED_VALUES
+    if too_large or metadata.num_columns != len(schema):  # leaves of nested columns shift the numbering
         return {}
     found = {}
     for name in columns:
-        index = names.index(name) if names.count(name) == 1 else -1
-        if index >= 0:
-            array = coded_column(bytes_, file.metadata, row_group, index, file.schema_arrow.field(index))
-            if array is not None:
-                found[name] = array
+        index = schema.get_field_index(name)  # -1 if there are two of the name
+        array = coded_column(bytes_, metadata, row_group, index, schema.field(index)) if index >= 0 else None
+        if array is not None:
+            found[name] = array
     return found
 
 
