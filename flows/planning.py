@@ -90,7 +90,7 @@ def cautions(spec: ReleaseSpec) -> list[str]:
     strict = [
         name
         for name, column in spec.columns.items()
-        if column.type not in ("identifier", "text") and not getattr(column, "nullable", False)
+        if column.type not in ("identifier", "text", "tensor") and not getattr(column, "nullable", False)
         and not getattr(column, "other", False)
     ]  # fmt: skip
     if strict:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 MAX_BINS = 10_000
+MAX_TENSOR_NUMBERS = 65_536
 
 
 class Public(BaseModel):
@@ -123,5 +125,30 @@ class IdentifierColumn(Public):
     action: Literal["drop", "surrogate"] = "drop"
 
 
+class TensorColumn(Public):
+    """So many numbers a row, from `min` to `max`, clipped: a picture `[H, W]` or `[H, W, C]`, or a vector `[d]`."""
+
+    type: Literal["tensor"]
+    shape: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1, max_length=4)
+    min: float = Field(ge=-1e30, le=1e30, allow_inf_nan=False)
+    max: float = Field(ge=-1e30, le=1e30, allow_inf_nan=False)
+
+    @field_validator("shape")
+    @classmethod
+    def _size(cls, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if math.prod(shape) > MAX_TENSOR_NUMBERS:
+            raise ValueError(f"a tensor has at most {MAX_TENSOR_NUMBERS:,} numbers; make the shape smaller")
+        return shape
+
+    @model_validator(mode="after")
+    def _bounds(self) -> TensorColumn:
+        if not self.min < self.max:
+            raise ValueError(f"min {self.min:g} must be below max {self.max:g}")
+        # Tensors are single precision, so there must be a few such numbers between the bounds.
+        if self.max - self.min < max(1e-30, 1e-6 * max(abs(self.min), abs(self.max))):
+            raise ValueError("min and max are too close to tell numbers between them apart in single precision")
+        return self
+
+
 ModelledColumn = CategoryColumn | IntegerColumn | NumberColumn | BooleanColumn | DateColumn | DatetimeColumn
-Column = Annotated[ModelledColumn | IdentifierColumn, Field(discriminator="type")]
+Column = Annotated[ModelledColumn | TensorColumn | IdentifierColumn, Field(discriminator="type")]

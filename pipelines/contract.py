@@ -7,14 +7,18 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from understudy.pipelines.domain import EPOCH, DomainColumn, TableDomain
+from understudy.pipelines.domain import EPOCH, DomainColumn, TableDomain, TensorDomain
+from understudy.pipelines.tensors import published_type
 
 OTHER = "other"
 
 
 @dataclass(frozen=True)
 class ColumnContract:
-    """Type, nullability, and either the allowed values or the bounds of one published column."""
+    """Type, nullability, and either the allowed values or the bounds of one published column.
+
+    With a `shape` the bounds are those of each number of a tensor; the type says how many there are.
+    """
 
     name: str
     arrow_type: str
@@ -23,6 +27,7 @@ class ColumnContract:
     low: float | int | dt.datetime | None = None
     high: float | int | dt.datetime | None = None
     unique: bool = False
+    shape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -32,11 +37,17 @@ class TableContract:
 
 
 def contract_of(domain: TableDomain, rows: int | None) -> TableContract:
-    """Surrogate ids first, then the modelled columns, as `decode` lays them out."""
+    """Surrogate ids first, then the coded columns, then the tensors, as `decode` lays them out."""
     surrogates = tuple(
         ColumnContract(name, str(pa.int64()), nullable=False, low=1, unique=True) for name in domain.surrogates
     )
-    return TableContract(surrogates + tuple(_column_contract(column) for column in domain.columns), rows)
+    coded = tuple(_column_contract(column) for column in domain.columns)
+    return TableContract(surrogates + coded + tuple(_tensor_contract(tensor) for tensor in domain.tensors), rows)
+
+
+def _tensor_contract(tensor: TensorDomain) -> ColumnContract:
+    kind = str(published_type(tensor))
+    return ColumnContract(tensor.name, kind, nullable=False, low=tensor.low, high=tensor.high, shape=tensor.shape)
 
 
 def _column_contract(column: DomainColumn) -> ColumnContract:

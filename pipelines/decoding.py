@@ -12,22 +12,33 @@ published:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.domain import DomainColumn, TableDomain
+from understudy.pipelines.tensors import write_tensor
 
 OTHER_TEXT = "other"
 
 
-def decode(codes: np.ndarray, domain: TableDomain, rng: np.random.Generator) -> pa.Table:
-    """A typed table from codes of shape (rows, columns): fresh ids 1, 2, ... first, then the columns."""
+def decode(
+    codes: np.ndarray, domain: TableDomain, rng: np.random.Generator, tensors: Sequence[np.ndarray] = ()
+) -> pa.Table:
+    """A typed table from codes of shape (rows, columns) and tensors of shape (rows, size each).
+
+    Fresh ids 1, 2, ... come first, then the coded columns, then the tensors.
+    """
     rows, width = codes.shape
     if width != len(domain.columns):
         raise ValueError(f"{width} columns of codes for a domain of {len(domain.columns)}")
+    if len(tensors) != len(domain.tensors) or any(len(values) != rows for values in tensors):
+        raise ValueError(f"a domain of {len(domain.tensors)} tensors needs as many arrays of {rows} rows")
     arrays = [pa.array(np.arange(1, rows + 1, dtype=np.int64)) for _ in domain.surrogates]
     arrays += [decode_column(codes[:, i], column, rng) for i, column in enumerate(domain.columns)]
-    return pa.table(arrays, names=[*domain.surrogates, *domain.names])
+    arrays += [write_tensor(values, tensor) for values, tensor in zip(tensors, domain.tensors, strict=True)]
+    return pa.table(arrays, names=list(domain.published_names))
 
 
 def decode_column(codes: np.ndarray, column: DomainColumn, rng: np.random.Generator) -> pa.Array:

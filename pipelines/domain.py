@@ -1,4 +1,4 @@
-"""The public domain of a table: for each modelled column its codes, their order and what a code stands for.
+"""The public domain of a table: its tensors, and for each coded column its codes, their order and what one stands for.
 
 Codes of a column are laid out as bins or listed values first, then `other` if declared, then null if declared.
 """
@@ -6,6 +6,7 @@ Codes of a column are laid out as bins or listed values first, then `other` if d
 from __future__ import annotations
 
 import datetime as dt
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +22,7 @@ from understudy.pipelines.columns import (
     IntegerColumn,
     ModelledColumn,
     NumberColumn,
+    TensorColumn,
 )
 from understudy.pipelines.spec import ReleaseSpec
 
@@ -96,25 +98,73 @@ class DomainColumn:
 
 
 @dataclass(frozen=True)
+class TensorDomain:
+    """A column of tensors: `shape` numbers a row, laid out row by row, each from `low` to `high`."""
+
+    name: str
+    shape: tuple[int, ...]
+    low: float
+    high: float
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def middle(self) -> float:
+        """What stands for a number that cannot be read."""
+        return self.low / 2 + self.high / 2
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether it can be shown: [H, W], [H, W, 1] or [H, W, 3]."""
+        return len(self.shape) == 2 or (len(self.shape) == 3 and self.shape[2] in (1, 3))
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether its published numbers are whole and fit a byte each."""
+        return float(self.low).is_integer() and float(self.high).is_integer() and self.low >= 0 and self.high <= 255
+
+
+@dataclass(frozen=True)
 class TableDomain:
-    """The modelled columns in spec order, and the identifiers that are published as fresh ids."""
+    """The coded columns and the tensors, each in spec order, and the identifiers that are published as fresh ids.
+
+    Whatever counts sees `columns` alone: tensors have no codes.
+    """
 
     columns: tuple[DomainColumn, ...]
     surrogates: tuple[str, ...] = ()
+    tensors: tuple[TensorDomain, ...] = ()
 
     @classmethod
     def of(cls, spec: ReleaseSpec) -> TableDomain:
         modelled = tuple(
             _domain_column(name, column)
             for name, column in spec.columns.items()
-            if not isinstance(column, IdentifierColumn)
+            if not isinstance(column, IdentifierColumn | TensorColumn)
         )
         surrogates = tuple(name for name, column in spec.columns.items() if _is_surrogate(column))
-        return cls(modelled, surrogates)
+        tensors = tuple(
+            TensorDomain(name, column.shape, float(column.min), float(column.max))
+            for name, column in spec.columns.items()
+            if isinstance(column, TensorColumn)
+        )
+        return cls(modelled, surrogates, tensors)
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
+
+    @property
+    def record_names(self) -> tuple[str, ...]:
+        """Every column that is read: the coded ones, then the tensors."""
+        return self.names + tuple(tensor.name for tensor in self.tensors)
+
+    @property
+    def published_names(self) -> tuple[str, ...]:
+        """The columns of a published table, in its order: fresh ids, coded columns, tensors."""
+        return self.surrogates + self.record_names
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -321,7 +321,9 @@ def _explain(problem: Any, root: yaml.Node | None, origin: str) -> str:
     return f"{origin}:{f' line {line}:' if line else ''} {key}: {message}"
 
 
-_UNION_TAGS = frozenset({"category", "integer", "number", "boolean", "date", "datetime", "identifier", "text", "tensor"})
+_UNION_TAGS = frozenset(
+    {"category", "integer", "number", "boolean", "date", "datetime", "tensor", "identifier", "text"}
+)
 
 
 def _valid_keys(location: tuple[Any, ...]) -> str:

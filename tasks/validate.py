@@ -24,6 +24,7 @@ from understudy.pipelines.methods import method_named
 from understudy.pipelines.privacy.fault_points import fault_point
 from understudy.pipelines.rules import broken_rows
 from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.tensors import rows_within
 
 MOST_FAILURES = 10
 
@@ -80,7 +81,7 @@ def check_table(synthetic: pa.Table, contract: TableContract, agreements: list[A
     failures = _run(context, "types", schema, [types_match])
     if failures:  # with wrong types the checks of values would fail in confusing ways
         return failures
-    failures += _run(context, "rows", _frame(synthetic), _expectations(contract, gxe))
+    failures += _run(context, "rows", _frame(synthetic, contract), _expectations(contract, gxe))
     if agreements:
         failures += _run(context, "agreement with the measurements", distances, [close_enough])
     return failures
@@ -98,6 +99,8 @@ def _expectations(contract: TableContract, gxe: Any) -> list[Any]:
 
 
 def _column_expectations(column: ColumnContract, gxe: Any) -> list[Any]:
+    if column.shape is not None:  # the frame says of each tensor whether it is whole and within its bounds
+        return [gxe.ExpectColumnValuesToBeInSet(column=column.name, value_set=[True])]
     checks = []
     if not column.nullable:
         checks.append(gxe.ExpectColumnValuesToNotBeNull(column=column.name))
@@ -129,10 +132,13 @@ def _failure(title: str, result: Any) -> str:
     return f"{where}: {settings.type}" + (f" ({share:.2g}% of rows)" if share else "")
 
 
-def _frame(synthetic: pa.Table) -> pd.DataFrame:
-    """Dates as timestamps: Great Expectations compares bounds of those, not of date objects."""
+def _frame(synthetic: pa.Table, contract: TableContract) -> pd.DataFrame:
+    """Dates as timestamps: Great Expectations compares bounds of those, not of date objects. Tensors as verdicts."""
+    bounds = {column.name: (column.low, column.high) for column in contract.columns if column.shape is not None}
     columns = {
-        name: (column.cast(pa.timestamp("us")) if pa.types.is_date(column.type) else column).to_pandas()
+        name: rows_within(column, *bounds[name])  # type: ignore[arg-type]
+        if name in bounds
+        else (column.cast(pa.timestamp("us")) if pa.types.is_date(column.type) else column).to_pandas()
         for name, column in zip(synthetic.column_names, synthetic.columns, strict=True)
     }
     return pd.DataFrame(columns)

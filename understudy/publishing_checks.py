@@ -15,6 +15,7 @@ from understudy.pipelines.method import Agreement
 from understudy.pipelines.methods import method_named
 from understudy.pipelines.rules import broken_rows
 from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.tensors import rows_within
 
 
 def failures_of(
@@ -43,6 +44,9 @@ def failures_of(
 def _column(values: pa.ChunkedArray, contract: ColumnContract) -> list[str]:
     if str(values.type) != contract.arrow_type:
         return [f"is {values.type}, not {contract.arrow_type}"]
+    if contract.shape is not None:
+        fits = rows_within(values, contract.low, contract.high)  # type: ignore[arg-type]
+        return [] if fits.all() else ["has a tensor that is null or out of its bounds"]
     found = []
     if values.null_count and not contract.nullable:
         found.append("has nulls")

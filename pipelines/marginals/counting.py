@@ -27,6 +27,7 @@ from understudy.pipelines.marginals.sparse import SparseCounts
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source, bound_parts, read_part
 from understudy.pipelines.sources.duckdb_table import DuckDBSource
+from understudy.pipelines.tensors import rows_at_once
 
 Clique = tuple[int, ...]
 Item = TypeVar("Item")
@@ -171,7 +172,8 @@ class LocalTable:
     threads: int | None = None
 
     def record_batches(self) -> Iterator[pa.RecordBatch]:
-        return self.source.batches(self.domain.names, self.unit, self.key, self.batch_rows)
+        rows = rows_at_once(self.domain, self.batch_rows)
+        return self.source.batches(self.domain.record_names, self.unit, self.key, rows)
 
     def counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
         if isinstance(self.source, DuckDBSource) and is_cheaper(self.domain, cliques):
@@ -179,7 +181,7 @@ class LocalTable:
         parts = self.source.parts()
         if parts is None:
             return count_items(
-                self.record_batches(),
+                self.source.batches(self.domain.names, self.unit, self.key, self.batch_rows),
                 lambda batch: (encode(batch, self.domain),),
                 self.domain.sizes,
                 cliques,
