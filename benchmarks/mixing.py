@@ -167,7 +167,8 @@ def _score(images: np.ndarray, labels: np.ndarray, pictures: Pictures, seed: int
 def _without_noise(figures: Figures, name: str, pictures: Pictures, args: argparse.Namespace) -> None:
     """The paper's epsilon = infinity: Algorithm 1 with its z-scores and norm 1. Not private; its generator is numpy's.
 
-    The z-scores matter: means of raw pictures have far less contrast than the pictures that are tested.
+    The z-scores matter: a network trained on means of raw pictures, whose contrast falls with l, misreads the sharp
+    ones it is tested on (0.57 instead of 0.8 at l = 32).
     """
     orders = [order for order in PAPER_WITHOUT_NOISE[name] if figures.wants(f"mixing.{name}.inf.l{order}.accuracy")]
     if not orders:
@@ -186,7 +187,8 @@ def _without_noise(figures: Figures, name: str, pictures: Pictures, args: argpar
 
 
 def _unit_z_scores(images: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
-    scores = (images - mean) / np.where(std > 0, std, 1).astype(np.float32)
+    # The paper does not say what it does with pixels that never vary; here nearly constant ones stay small.
+    scores = (images - mean) / (std + np.float32(0.1))
     scores /= np.maximum(1.0, np.linalg.norm(scores, axis=1, keepdims=True))
     return scores
 

@@ -42,6 +42,7 @@ from understudy.pipelines.mixing.release import (
     records_per_class,
 )
 from understudy.pipelines.mixing.restore import SumReader
+from understudy.pipelines.mixing.slices import SlicedArrays, slice_key, table_of
 from understudy.pipelines.mixing.vectors import bounds, read_vectors, to_batch, to_unit, unit_column
 from understudy.pipelines.privacy.noise import RandomSource
 from understudy.pipelines.spec import ReleaseSpec
@@ -69,22 +70,11 @@ class MixingMethod:
     def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
         options = mixing_options(spec, table.domain)
         design = MixingDesign.from_facts(plan.details["design"])
-        values, labels = read_vectors(table, options.label)
-        constants = public_frame(options, table.domain)
         charges = list(plan.charges)
-        arrays: dict[str, np.ndarray] = {}
-        noisy = None
-        if design.statistics is not None:
-            measured = purchase(
-                charges.pop(0),
-                lambda randomness: _statistics(values, labels, design, constants, randomness),
-            )
-            noisy = arrays["statistics"] = measured.arrays["statistics"]
-        frame = bought_frame(constants, noisy, design, options)
+        arrays, frame, records, rows = _centred(table, options, design, charges, purchase)
         names = table.domain.columns[table.domain.index(options.label)].code_labels()
         counts = records_per_class(options, design, names, frame.sizes)
-        records, rows = mixture_records(values, labels, design, frame), class_rows(labels, design.classes)
-        for number, (charge, (start, stop)) in enumerate(zip(charges, design.slices, strict=True)):
+        for charge, (start, stop) in zip(charges, design.slices, strict=True):
             wanted = [min(max(count - start, 0), stop - start) for count in counts]
 
             def draw(randomness: RandomSource, wanted: list[int] = wanted) -> Measurement:
@@ -92,9 +82,11 @@ class MixingMethod:
                 return Measurement(MIXTURES, {"wanted": wanted}, released)
 
             bought = purchase(charge, draw)
-            arrays.update({f"{name}_{number:05d}": array for name, array in bought.arrays.items()})
         facts = {"design": design.to_facts(), "counts": counts, "options": options.model_dump(mode="json")}
-        return Measurement(self.name, facts, arrays)
+        if len(charges) == 1:
+            arrays.update({slice_key(name, 0): array for name, array in bought.arrays.items()})
+            return Measurement(self.name, facts, arrays)
+        return Measurement(self.name, facts, SlicedArrays(arrays, purchase, charges, tuple(bought.arrays)))
 
     def generate(
         self,
@@ -104,8 +96,9 @@ class MixingMethod:
         rows: int | None,
         progress: Progress,
     ) -> pa.Table:
-        batches = list(self.generate_batches(measured, spec, domain, rows, progress))
-        return pa.Table.from_batches(batches)
+        count = sum(measured.facts["counts"]) if rows is None else rows
+        batches = self.generate_batches(measured, spec, domain, rows, progress)
+        return table_of(batches, 8 * count * len(domain.columns))
 
     def generate_batches(
         self,
@@ -176,11 +169,26 @@ def sum_reader(
     return SumReader(design, frame, list(measured.facts["counts"]), measured.arrays, denoise, image)
 
 
-def _statistics(
-    values: np.ndarray, labels: np.ndarray, design: MixingDesign, constants: Frame, randomness: RandomSource
-) -> Measurement:
-    noisy = draw_statistics(values, labels, design, constants, randomness)
-    return Measurement(STATISTICS, {}, {"statistics": noisy})
+def _centred(
+    table: PrivateTable,
+    options: MixingOptions,
+    design: MixingDesign,
+    charges: list[PlannedCharge],
+    purchase: Purchase,
+) -> tuple[dict[str, np.ndarray], Frame, np.ndarray, list[np.ndarray]]:
+    """What was bought first (taken off `charges`), and the records on the grid; the table itself is let go of here."""
+    values, labels = read_vectors(table, options.label)
+    constants = public_frame(options, table.domain)
+    arrays: dict[str, np.ndarray] = {}
+    if design.statistics is not None:
+
+        def draw(randomness: RandomSource) -> Measurement:
+            noisy = draw_statistics(values, labels, design, constants, randomness)
+            return Measurement(STATISTICS, {}, {"statistics": noisy})
+
+        arrays["statistics"] = purchase(charges.pop(0), draw).arrays["statistics"]
+    frame = bought_frame(constants, arrays.get("statistics"), design, options)
+    return arrays, frame, mixture_records(values, labels, design, frame), class_rows(labels, design.classes)
 
 
 def _charges(design: MixingDesign) -> tuple[PlannedCharge, ...]:

@@ -18,6 +18,7 @@ from understudy.pipelines.mixing.denoise import (
 )
 from understudy.pipelines.mixing.design import MixingDesign
 from understudy.pipelines.mixing.release import Frame
+from understudy.pipelines.mixing.slices import slice_key
 
 BLOCK_ROWS = 8192
 
@@ -48,9 +49,9 @@ class SumReader:
         """(unit features, class codes) of successive blocks, classes in turn so that any prefix is balanced."""
         step = max(1, BLOCK_ROWS // self.design.classes)
         for number, parts in self._slices():
-            noisy_labels = self.arrays.get(f"labels_{number:05d}")
+            noisy_labels = self.arrays.get(slice_key("labels", number))
             longest = max((stop - start for start, stop in parts), default=0)
-            sums = self.arrays[f"sums_{number:05d}"]
+            sums = self.arrays[slice_key("sums", number)]
             for first in range(0, longest, step):
                 pieces, ranks, labels = [], [], []
                 for k, (start, stop) in enumerate(parts):
@@ -68,8 +69,9 @@ class SumReader:
         """Mean of each class in unit coordinates, from the released sums."""
         means = np.zeros_like(self.frame.centres)
         for number, parts in self._slices():
+            sums = self.arrays[slice_key("sums", number)]
             for k, (start, stop) in enumerate(parts):
-                means[k] += self.arrays[f"sums_{number:05d}"][start:stop].sum(axis=0, dtype=np.float64)
+                means[k] += sums[start:stop].sum(axis=0, dtype=np.float64)
         per_record = self.design.unit / (np.maximum(self.counts, 1) * self.orders)
         shifted: np.ndarray = self.frame.centres + self.frame.scales * means * per_record[:, None]
         return shifted
@@ -98,7 +100,7 @@ class SumReader:
     def _restorations(self) -> list[Restoration]:
         found = [ClassMoments.empty(self.design.width, self._basis) for _ in range(self.design.classes)]
         for number, parts in self._slices():
-            sums = self.arrays[f"sums_{number:05d}"]
+            sums = self.arrays[slice_key("sums", number)]
             for k, (start, stop) in enumerate(parts):
                 found[k] = merged(found[k], moments(sums[start:stop], self.design.unit, self._basis))
         sigma = self.design.mixtures.sigma * self.design.unit

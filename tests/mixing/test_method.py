@@ -10,6 +10,7 @@ import pytest
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.mixing import design as design_module
+from understudy.pipelines.mixing import slices
 from understudy.pipelines.mixing.method import MixingMethod
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.relation import Relation
@@ -52,14 +53,16 @@ class Rows:
 
 
 class Shop:
-    """A purchase that draws once and remembers what was bought."""
+    """A purchase that draws once, and afterwards returns what was bought."""
 
     def __init__(self, randomness):
-        self.randomness, self.charges = randomness, []
+        self.randomness, self.charges, self.bought = randomness, [], {}
 
     def __call__(self, charge, draw):
-        self.charges.append(charge)
-        return draw(self.randomness)
+        if charge.stage not in self.bought:
+            self.charges.append(charge)
+            self.bought[charge.stage] = draw(self.randomness)
+        return self.bought[charge.stage]
 
 
 def flowers(seed=0, count=900, kinds=("rose", "daisy", "weed")):
@@ -172,12 +175,35 @@ def test_long_releases_are_bought_slice_by_slice(monkeypatch, seeded):
     assert [charge.stage for charge in plan.charges][1:] == [f"mixtures-{n:05d}" for n in range(3)]
     loss = composed_loss([charge.event for charge in plan.charges], 1e-6, Relation.ADD_REMOVE)
     assert loss.epsilon <= 1
-    measured = METHOD.measure(Rows(domain, flowers()), spec, plan, Shop(seeded(5)))
+    shop = Shop(seeded(5))
+    measured = METHOD.measure(Rows(domain, flowers()), spec, plan, shop)
+    assert tuple(shop.charges) == plan.charges
     assert [len(measured.arrays[f"sums_{n:05d}"]) for n in range(3)] == [330, 330, 240]
     batches = list(METHOD.generate_batches(measured, spec, domain, 400, lambda *_: None))
     assert sum(batch.num_rows for batch in batches) == 400
     counts = pa.Table.from_batches(batches).to_pandas()["kind"].value_counts()
     assert counts.max() - counts.min() <= 1  # any prefix is balanced
+    assert tuple(shop.charges) == plan.charges  # slices were fetched again, none was drawn again
+
+
+def test_a_sliced_release_holds_one_slice_and_makes_the_same_table(monkeypatch, seeded):
+    """Slices are re-read from where they were bought; a large table comes from disk and equals the one in memory."""
+    monkeypatch.setattr(design_module, "SLICE_NUMBERS", 3 * 3 * 110)
+    spec, domain, _ = planned()
+    shop = Shop(seeded(5))
+    measured = METHOD.measure(Rows(domain, flowers()), spec, METHOD.plan(spec, domain), shop)
+    assert sorted(measured.arrays) == ["statistics", *(f"sums_{n:05d}" for n in range(3))]
+    assert len(measured.arrays) == 4
+    assert "labels_00000" not in measured.arrays
+    fetched = []
+    monkeypatch.setattr(
+        measured.arrays, "_purchase", lambda charge, draw: fetched.append(charge.stage) or shop(charge, draw)
+    )
+    in_memory = METHOD.generate(measured, spec, domain, None, lambda *_: None)
+    assert fetched == [f"mixtures-{n:05d}" for n in (0, 1, 2)] * 2  # once to learn the spread, once to restore
+    monkeypatch.setattr(slices, "TABLE_BYTES", 100)
+    on_disk = METHOD.generate(measured, spec, domain, None, lambda *_: None)
+    assert on_disk.equals(in_memory)
 
 
 def test_records_follow_noisy_sizes_and_never_exceed_what_is_charged(seeded):
