@@ -4,7 +4,8 @@
 and mixtures), order chosen by predicted signal-to-noise; `.l{order}.accuracy` for single orders (--orders);
 `.inf.l{order}.accuracy` without noise, as in the paper's Table 2; `.local_perturbation` and
 `.random_projection` for its baselines, soundly accounted too. Peers are the paper's own figures: Table 2, best
-l. `mixing.records_per_second` and `mixing.release.*` are for 60,000 mixtures of 784 features at l = 4.
+l. `mixing.records_per_second` and `mixing.release.*` are for 60,000 mixtures of 784 features at l = 4;
+`mixing.long.*` is what releases of up to two million records need.
 
 Nothing is tuned on the set that is tested: orders come from the planner, norm bounds are the median norms of the
 *other* set, which stands in as public data. --test discriminant scores with one Gaussian a class instead of the
@@ -16,13 +17,16 @@ from __future__ import annotations
 import argparse
 import gzip
 import random
+import tempfile
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+import understudy
 from benchmarks.support.figures import Figures, measured
 from understudy.pipelines.evaluation.classifiers import Training, cnn_accuracy, discriminant_accuracy, train_cnn
 from understudy.pipelines.mixing.design import MixingDesign, decide
@@ -62,6 +66,7 @@ PAPER_WITHOUT_NOISE = {
     "fashion": {1: 0.9064, 4: 0.8454, 32: 0.6970},
 }
 LOOP_RECORDS = 1000
+LONG_RECORDS, LONG_WIDTH = (250_000, 1_000_000, 2_000_000), 100
 
 
 class Pictures(NamedTuple):
@@ -89,6 +94,8 @@ def run(args: argparse.Namespace) -> None:
     figures = Figures(args.only)
     if figures.wants("mixing.records_per_second") or figures.wants("mixing.release."):
         _speed(figures)
+    if figures.wants("mixing.long."):
+        _long(figures)
     for name, folder in FOLDERS.items():
         if not figures.wants(f"mixing.{name}.") or not (args.data / folder).is_dir():
             continue
@@ -268,6 +275,32 @@ def _speed(figures: Figures) -> None:
     for name, other in (("loop", loop), ("exact_loop", exact_loop)):
         figures.show(f"mixing.release.times_faster_than_{name}", 60 * other.cpu_seconds / cost.cpu_seconds)
     figures.show("mixing.release.times_faster_than_python_loop", 600 * python_loop.cpu_seconds / cost.cpu_seconds)
+
+
+def _long(figures: Figures) -> None:
+    """Releases of growing length through the real ledger and store: memory must not grow with them."""
+    rng = np.random.default_rng(0)
+    names = [f"x{j}" for j in range(LONG_WIDTH)]
+    columns = {name: pa.array(rng.normal(0, 0.3, 20_000)) for name in names}
+    table = pa.table({**columns, "kind": pa.array([str(k) for k in range(CLASSES)] * (20_000 // CLASSES))})
+    for records in LONG_RECORDS:
+        if not figures.wants(f"mixing.long.{records}"):
+            continue
+        spec = {
+            "name": "long",
+            "snapshot": "1",
+            "privacy": {"account": "long", "epsilon": 5, "delta": 1e-6},
+            "columns": {
+                **{name: {"type": "number", "min": -1, "max": 1} for name in names},
+                "kind": {"type": "category", "values": [str(k) for k in range(CLASSES)]},
+            },
+            "method": {"name": "mixing", "label": "kind", "rows": 20_000, "records": records, "order": 16},
+        }
+        with tempfile.TemporaryDirectory() as home, measured() as cost:
+            made = understudy.Synthesizer(spec, cap=(10, 1e-5), home=home).fit(table).sample()
+        figures.show(f"mixing.long.{records}.output_mb", made.nbytes / 2**20)
+        figures.show(f"mixing.long.{records}.peak_mb", cost.peak_mb)
+        figures.show(f"mixing.long.{records}.cpu_seconds", cost.cpu_seconds)
 
 
 def _algorithm_1(

@@ -24,8 +24,8 @@ from understudy.pipelines.mixing.statistics import StatisticsDesign
 from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.relation import Budget
 
-SLICE_NUMBERS = 1 << 24
-"""Numbers bought by one charge: 64 MB of them, some 600 MB while they are stored. Longer releases are charged slice
+SLICE_NUMBERS = 1 << 23
+"""Numbers bought by one charge: 32 MB of them, some 300 MB while they are stored. Longer releases are charged slice
 by slice, and no more than two are ever in memory."""
 SIZE_HEADROOM = 2
 """With `balance: sizes` no class gets more than this many times the average: the number that is charged."""

@@ -80,6 +80,22 @@ def test_neighbour_replay(design, seed, replayed):
     np.testing.assert_array_equal(change[20:50][moved], np.tile(rows[20], (int(moved.sum()), 1)))
 
 
+@pytest.mark.parametrize("design", [POISSON, FIXED], ids=["poisson", "fixed"])
+@pytest.mark.parametrize("size", [0, 1, 3, 11], ids=["empty", "one", "below the order", "below the minimum"])
+def test_neighbour_replay_in_small_classes(design, size, replayed):
+    """One record more in a class that small: each mixture moves by exactly that record, or not at all."""
+    rows = records_of(7, size + 1, design)
+    one, other = replayed(3), replayed(3)
+    without = release_mixtures(rows, [np.arange(size)], [400], design, one).astype(np.int64)
+    with_it = release_mixtures(rows, [np.arange(size + 1)], [400], design, other).astype(np.int64)
+    assert len(one.calls) == len(other.calls)
+    change = with_it - without
+    moved = change.any(axis=1)
+    np.testing.assert_array_equal(change[moved], np.tile(rows[size], (int(moved.sum()), 1)))
+    spread = np.sqrt(400 * design.inclusion * (1 - design.inclusion))
+    assert abs(moved.sum() - 400 * design.inclusion) < 5 * spread  # as often as the event says, no oftener
+
+
 def test_replacing_a_drawn_record_moves_a_fixed_mixture_by_at_most_twice_the_bound(replayed):
     rows = records_of(1, 40, FIXED)
     opposite = rows.copy()

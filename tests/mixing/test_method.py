@@ -157,11 +157,22 @@ def test_no_data_can_make_it_fail(batch, method, seeded):
     check_contract(table, 900)
 
 
-def test_neighbours_take_the_same_path(replayed):
-    """One row more: the same purchases, the same calls for words, and the same shapes released."""
-    spec, domain, plan = planned()
-    batch, results = flowers(), []
-    for rows in (batch, batch.slice(0, 899)):
+@pytest.mark.parametrize("method", ["", ", sampler: fixed"], ids=["poisson", "fixed"])
+@pytest.mark.parametrize(
+    ("batch", "without"),
+    [
+        (flowers(), slice(0, 899)),
+        (flowers(count=1), slice(0, 0)),  # a class that is no longer empty
+        (flowers(count=8, kinds=("rose",)), slice(0, 7)),  # a class that reaches the order
+        (flowers(count=3, kinds=("undeclared",)), slice(0, 2)),
+    ],
+    ids=["large", "empty", "below the order", "undeclared"],
+)
+def test_neighbours_take_the_same_path(method, batch, without, replayed):
+    """One row less: the same purchases, the same calls for words, and the same shapes released."""
+    spec, domain, plan = planned(method=method)
+    results = []
+    for rows in (batch, batch.slice(without.start, without.stop)):
         shop = Shop(replayed(6))
         measured = METHOD.measure(Rows(domain, rows), spec, plan, shop)
         results.append((shop.charges, len(shop.randomness.calls), {n: a.shape for n, a in measured.arrays.items()}))
