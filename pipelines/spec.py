@@ -26,7 +26,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 class SourceSpec(Public):
     uri: str = Field(
         description="duckdb:///file.duckdb, postgresql://user@host/database, a Parquet or CSV file or directory, "
-        "or one in an object store (s3://bucket/path)",
+        "or one in an object store (s3://bucket/path); for tensors also an .npz or idx file, or a folder of pictures",
         max_length=2000,
     )
     table: str | None = Field(None, description="table or view name, where the source is a database", max_length=200)

@@ -27,7 +27,7 @@ from understudy.tasks.retrying import worth_retrying
 )
 @discreet("ingest")
 def ingest(spec: ReleaseSpec, base: Path) -> Source:
-    source = open_source(spec.source, base)
+    source = open_source(spec.source, base, spec)
     check_columns(source.schema(), spec)
     fault_point("after_ingest")
     return source

@@ -5,32 +5,38 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote
 
+from understudy.pipelines.columns import TensorColumn
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.object_stores import OBJECT_STORES
 from understudy.pipelines.sources.base import Source, check_columns
 from understudy.pipelines.sources.csv_file import CsvSource
 from understudy.pipelines.sources.duckdb_table import DuckDBSource
+from understudy.pipelines.sources.idx import IdxSource, is_idx
+from understudy.pipelines.sources.image_folder import ImageFolderSource, is_image_folder
+from understudy.pipelines.sources.npz import NpzSource
 from understudy.pipelines.sources.parquet import ParquetSource
-from understudy.pipelines.spec import SourceSpec
+from understudy.pipelines.spec import ReleaseSpec, SourceSpec
 
 __all__ = ["Source", "check_columns", "open_source"]
 
 _FIX = (
     "use duckdb:///file.duckdb or postgresql://user@host/database with a table, a Parquet file or directory, or a .csv "
-    "or .csv.gz file, also as s3://bucket/path, gs://bucket/path or abfs://container/path"
+    "or .csv.gz file, also as s3://bucket/path, gs://bucket/path or abfs://container/path; or an .npz or idx file "
+    "or a folder of pictures"
 )
 
 
-def open_source(source: SourceSpec, base: Path) -> Source:
+def open_source(source: SourceSpec, base: Path, spec: ReleaseSpec | None = None) -> Source:
     """The source a spec names. Opens nothing yet: what is wrong with the data shows at `schema()`.
 
-    Relative paths, also those of `duckdb:///relative.duckdb`, start at `base`, the spec's directory.
+    Relative paths, also those of `duckdb:///relative.duckdb`, start at `base`, the spec's directory. `spec` says what
+    is declared, for the formats that do not say it themselves: which arrays are one table, how large pictures are.
     """
     scheme, separator, rest = source.uri.partition("://")
     if not separator:
-        return _file(base / source.uri, source)
+        return _file(base / source.uri, source, spec)
     if scheme == "file" and rest.startswith("/"):
-        return _file(Path(unquote(rest)), source)
+        return _file(Path(unquote(rest)), source, spec)
     if scheme == "duckdb" and rest.startswith("/") and len(rest) > 1:
         if source.table is None:
             raise SpecError("a DuckDB source needs a table", "name it as source.table")
@@ -56,11 +62,19 @@ def open_source(source: SourceSpec, base: Path) -> Source:
     raise SpecError(f"source.uri of the form {scheme}://... is not a source this version reads", _FIX)
 
 
-def _file(path: Path, source: SourceSpec) -> Source:
+def _file(path: Path, source: SourceSpec, spec: ReleaseSpec | None) -> Source:
     if source.table is not None:
         raise SpecError("source.table is for databases; a file is one table", "remove source.table")
     if path.name.lower().endswith((".csv", ".csv.gz")):
         return CsvSource(path)
+    if path.suffix.lower() == ".npz":
+        entity = spec.privacy.unit.entity if spec else None
+        return NpzSource(path, frozenset([*spec.columns, *([entity] if entity else [])]) if spec else None)
+    if is_idx(path):
+        return IdxSource(path)
+    if is_image_folder(path):
+        image = spec.columns.get("image") if spec else None
+        return ImageFolderSource(path, image.shape if isinstance(image, TensorColumn) else None)
     if path.suffix.lower() in (".parquet", ".pq") or path.is_dir() or not path.suffix:
         return ParquetSource(path)
     raise SpecError(f"source.uri {source.uri!r} is not a source this version reads", _FIX)
