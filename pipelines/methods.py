@@ -9,6 +9,7 @@ from understudy.pipelines.method import Method
 _METHODS = {
     "privpgd": "understudy.pipelines.privpgd.method:PrivPGDMethod",
     "gaussian": "understudy.pipelines.gaussian.method:GaussianMethod",
+    "kernel": "understudy.pipelines.kernel.method:KernelMethod",
     "mixing": "understudy.pipelines.mixing.method:MixingMethod",
 }
 

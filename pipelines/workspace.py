@@ -29,3 +29,8 @@ class Workspace:
     @property
     def measurements(self) -> Path:
         return self.home / "measurements"
+
+    @property
+    def generators(self) -> Path:
+        """Trained and half-trained generators: made from released numbers alone, and safe to delete."""
+        return self.home / "generators"

@@ -78,12 +78,12 @@ def to_batch(units: np.ndarray, labels: np.ndarray, label: str, domain: TableDom
         if column.name == label:
             arrays.append(decode_column(labels, column, rng))
         else:
-            arrays.append(_typed(from_unit(units[:, feature], column), column))
+            arrays.append(typed(from_unit(units[:, feature], column), column))
             feature += 1
     return pa.record_batch(arrays, names=[*domain.surrogates, *domain.names])
 
 
-def _typed(numbers: np.ndarray, column: DomainColumn) -> pa.Array:
+def typed(numbers: np.ndarray, column: DomainColumn) -> pa.Array:
     low, high = bounds(column)
     if column.kind == "number":
         if column.decimals is not None:

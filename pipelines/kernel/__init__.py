@@ -1,0 +1,1 @@
+"""The kernel method: a generator trained on privately released kernel mean embeddings."""

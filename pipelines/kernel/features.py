@@ -1,0 +1,115 @@
+"""Random features of a kernel, in integers: what a record adds to a released embedding, bounded exactly.
+
+A record is a vector x in [0, 1]^d on a public grid. A block holds F public frequencies w_1..w_F drawn from the
+spectral density of a mixture of Gaussian kernels; its features are the 2F numbers A cos(w_f.x), A sin(w_f.x),
+rounded. Their inner product estimates A^2 F k(x, y), k(x, y) = mean over bandwidths b of exp(-|x - y|^2 / (2 b^2)),
+and they *are* the feature map of a kernel of their own whose RKHS is finite and public.
+
+Theorem. Every record's feature vector of a block has squared L2 norm at most F m, m the largest value of c_i^2 +
+  s_i^2 in the integer tables below. Frequencies and values are integers, so a phase is an integer dot product below
+  2^53, exact in double precision in whatever order it is summed; its leading bits choose a table entry. Features of
+  a record depend on that record alone: not on its neighbours in a block, on threads or on the vector unit.
+Why not cosines in floats. A matrix product may round one row differently when another is added to its block, which
+  moves *other* records' features and breaks the bound that the noise rests on.
+Reference. Rahimi & Recht 2007 (random features); Harder et al. 2021 (private mean embeddings); privacy.md section 4.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+
+import numba
+import numpy as np
+from scipy.ndimage import gaussian_filter1d
+
+LEVELS = 4096
+"""Steps of the value grid on [0, 1]."""
+AMPLITUDE = 512
+_TURN_BITS = 28
+_TABLE_BITS = 16
+_MOST_FREQUENCY = 2**24  # with 65,536 values of 12 bits a phase stays below 2^53
+_BLOCK_ROWS = 2048
+
+
+@dataclass(frozen=True)
+class FeatureBlocks:
+    """Public frequencies by number of block, made from a public key when they are needed.
+
+    `bandwidths` are in units of [0, 1]-scaled values. With `smoothing` s the kernel compares pictures blurred by s
+    pixels: neighbouring pixels vary together, so this spends the noise where pictures differ. Frequencies are public and may be known in advance: privacy rests
+    on the noise alone.
+    """
+
+    key: str
+    width: int
+    frequencies: int
+    bandwidths: tuple[float, ...]
+    picture: tuple[int, int, int] | None = None
+    smoothing: float = 0.0
+
+    def integer_frequencies(self, block: int) -> np.ndarray:
+        """Whole numbers (as float64, width x frequencies): 2^-28 turns per grid step."""
+        seed = int.from_bytes(sha256(f"{self.key}:{block}".encode()).digest(), "big")
+        normals = np.random.Generator(np.random.Philox(seed % 2**128)).standard_normal((self.width, self.frequencies))
+        if self.picture is not None and self.smoothing > 0:
+            normals = _blurred(normals, self.picture, self.smoothing)
+        scales = np.resize(np.array(self.bandwidths), self.frequencies)
+        turns = normals / (2 * math.pi * scales) * (2**_TURN_BITS / LEVELS)
+        return np.clip(np.rint(turns), -_MOST_FREQUENCY, _MOST_FREQUENCY)
+
+    def float_frequencies(self, block: int) -> np.ndarray:
+        """The same frequencies in radians per unit of [0, 1], for generated records (post-processing)."""
+        radians = self.integer_frequencies(block) * (2 * math.pi * LEVELS / 2**_TURN_BITS)
+        return radians.astype(np.float32)
+
+    @property
+    def largest_square(self) -> int:
+        """F m: the exact bound on the squared norm of one record's features."""
+        cosines, sines = tables()
+        return self.frequencies * int((cosines.astype(np.int64) ** 2 + sines.astype(np.int64) ** 2).max())
+
+    def add(self, block: int, records: np.ndarray, labels: np.ndarray, totals: np.ndarray) -> None:
+        """Add the features of grid records (n x width) to the int64 totals (classes x 2F) of their classes."""
+        weights = self.integer_frequencies(block)
+        cosines, sines = tables()
+        for start in range(0, len(records), _BLOCK_ROWS):
+            part = slice(start, start + _BLOCK_ROWS)
+            _add_kernel(records[part].astype(np.float64) @ weights, labels[part], cosines, sines, totals)
+
+
+def _blurred(normals: np.ndarray, picture: tuple[int, int, int], pixels: float) -> np.ndarray:
+    """w for which w.x = v.(x blurred): the blur is symmetric, so it is applied to v."""
+    grid = normals.reshape(*picture, -1)
+    for axis in (0, 1):
+        grid = gaussian_filter1d(grid, pixels, axis=axis, mode="constant")
+    blurred: np.ndarray = grid.reshape(normals.shape)
+    return blurred
+
+
+@lru_cache(maxsize=1)
+def tables() -> tuple[np.ndarray, np.ndarray]:
+    """Rounded cosines and sines of 2^16 equal steps of a turn."""
+    angles = (np.arange(2**_TABLE_BITS) + 0.5) * (2 * math.pi / 2**_TABLE_BITS)
+    return np.rint(AMPLITUDE * np.cos(angles)).astype(np.int32), np.rint(AMPLITUDE * np.sin(angles)).astype(np.int32)
+
+
+def on_levels(values: np.ndarray) -> np.ndarray:
+    """Values in [0, 1] on the public grid; NaN becomes the middle, whatever lies outside the nearest end."""
+    known = np.where(np.isnan(values), np.float32(0.5), values)
+    return np.rint(np.clip(known, 0.0, 1.0) * LEVELS).astype(np.uint16)
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=False)
+def _add_kernel(
+    phases: np.ndarray, labels: np.ndarray, cosines: np.ndarray, sines: np.ndarray, totals: np.ndarray
+) -> None:
+    frequencies = phases.shape[1]
+    for i in range(phases.shape[0]):
+        total = totals[labels[i]]
+        for f in range(frequencies):
+            step = (np.int64(phases[i, f]) >> 12) & 0xFFFF  # 28 bits of a turn, of which the table uses 16
+            total[f] += cosines[step]
+            total[frequencies + f] += sines[step]

@@ -1,0 +1,120 @@
+"""How to spend the budget over time: sampling rate, noise and number of steps for an epsilon, a size and a time.
+
+Every candidate costs exactly the budget; they differ in how well the class embeddings are known in the end. With
+rate q, T steps and multiplier z, a class of n records, and kernels of unit norm, the mean embedding over all steps
+has error
+
+    sqrt( (z / (q n))^2 + (1 - q) / (q n) ) / sqrt(T)
+
+from noise and from sampling. One full release has z_once / n. Amplification by sampling never makes up for what it
+loses in signal (its loss tends to q sqrt(T) / z, that of a full release spread over T steps), so `once` comes out
+first unless a pass over the table does not fit the time. The table is part of the plan; nothing in it depends on
+the data.
+Relation. That of the account. Reference. Budget helper of the kernel issue; Dong, Roth & Su 2022, section 5, for
+the limit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.kernel.mechanism import EmbeddingDesign
+from understudy.pipelines.privacy.accounting import Loss, calibrate_gaussian, composed_loss
+from understudy.pipelines.privacy.events import Gaussian, PoissonSampled
+from understudy.pipelines.privacy.relation import Budget, Relation
+
+RATES = (0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+MULTIPLY_ADDS_A_SECOND = 1e10
+"""Of exact phases, on two cores: see `kernel.features_per_second` in docs/benchmarks.md. Only a guide for planning."""
+_GUIDE_ORDERS = (*range(2, 64), 80, 96, 128, 192, 256, 512, 1024)
+MOST_STEPS = 100_000
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One way to spend the budget. `error` is of a class's mean embedding, whose norm is at most 1."""
+
+    release: str
+    rate: float
+    steps: int
+    noise_multiplier: float
+    error: float
+    seconds: float
+
+
+def once_schedule(
+    budget: Budget, relation: Relation, unit_factor: float, rows: int, classes: int, work: float
+) -> Schedule:
+    """`work`: multiply-adds for one record's features; `unit_factor`: sensitivity over one record's norm."""
+    z = calibrate_gaussian(budget, relation=relation)
+    size = max(1.0, rows / classes)
+    return Schedule("once", 1.0, 1, z, z * unit_factor / size, rows * work / MULTIPLY_ADDS_A_SECOND)
+
+
+def step_schedules(budget: Budget, rows: int, classes: int, work: float, seconds: float) -> list[Schedule]:
+    """One candidate for each rate: as many steps as the time allows, noise by a quick Renyi bound."""
+    size = max(1.0, rows / classes)
+    found = []
+    for rate in RATES:
+        cost = rate * rows * work / MULTIPLY_ADDS_A_SECOND + 1e-3
+        steps = min(MOST_STEPS, max(1, int(seconds / cost)))
+        z = quick_multiplier(rate, steps, budget)
+        expected = rate * size
+        error = math.sqrt((z / expected) ** 2 + (1 - rate) / expected) / math.sqrt(steps)
+        found.append(Schedule("steps", rate, steps, z, error, steps * cost))
+    return found
+
+
+def quick_multiplier(rate: float, steps: int, budget: Budget) -> float:
+    """Noise that a Renyi bound over whole orders accepts: an upper bound, in milliseconds, to within 1%."""
+    epsilon, delta = float(budget.epsilon), float(budget.delta)
+    low, high = 0.05, 0.1
+    while _renyi_epsilon(rate, high, steps, delta) > epsilon:
+        low, high = high, high * 1.5
+        if high > 1e6:
+            raise SpecError("no noise level fits this budget", "raise epsilon, or take fewer steps")
+    while high / low > 1.01:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if _renyi_epsilon(rate, middle, steps, delta) > epsilon else (low, middle)
+    return high
+
+
+def certified(design: EmbeddingDesign, budget: Budget) -> tuple[EmbeddingDesign, Loss]:
+    """The smallest noise (to 0.1%) at which the ledger's own accountant finds the whole design within budget."""
+    if design.release == "once":
+        z = calibrate_gaussian(budget, relation=design.relation)
+        final = replace(design, noise_multiplier=z)
+        return final, composed_loss([final.event()], float(budget.delta), design.relation)
+    leaf = PoissonSampled(design.rate, Gaussian(1.0))
+
+    def loss_at(z: float) -> Loss:
+        event = replace(design, noise_multiplier=z).event(design.blocks)
+        return composed_loss([event], float(budget.delta), design.relation)
+
+    high = quick_multiplier(leaf.rate, design.blocks, budget)
+    loss = loss_at(high)
+    while loss.epsilon > float(budget.epsilon):  # replaced records cost more than the quick bound knows
+        high *= 1.3
+        loss = loss_at(high)
+    low = high / 1.5
+    while high / low > 1.001:
+        middle = math.sqrt(low * high)
+        found = loss_at(middle)
+        if found.epsilon <= float(budget.epsilon):
+            high, loss = middle, found
+        else:
+            low = middle
+    return replace(design, noise_multiplier=high), loss
+
+
+def _renyi_epsilon(rate: float, noise_multiplier: float, steps: int, delta: float) -> float:
+    from understudy.pipelines.kernel.functional import (
+        sequential,
+        subsampled_functional_gaussian,
+        tightly_converted,
+    )
+
+    curve = subsampled_functional_gaussian(rate, noise_multiplier, _GUIDE_ORDERS)
+    return tightly_converted(sequential([(curve, steps)]), delta)
