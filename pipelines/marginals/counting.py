@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.encoding import EncodedBatch, code_type, encode
+from understudy.pipelines.marginals import pushdown_postgresql
 from understudy.pipelines.marginals.cover import Cover, cover
 from understudy.pipelines.marginals.kernel import add_joint
 from understudy.pipelines.marginals.pushdown import count_in_engine, is_cheaper
@@ -27,6 +28,7 @@ from understudy.pipelines.marginals.sparse import SparseCounts
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source, bound_parts, read_part
 from understudy.pipelines.sources.duckdb_table import DuckDBSource
+from understudy.pipelines.sources.postgresql import PostgresSource
 from understudy.pipelines.tensors import rows_at_once
 
 Clique = tuple[int, ...]
@@ -178,6 +180,10 @@ class LocalTable:
     def counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
         if isinstance(self.source, DuckDBSource) and is_cheaper(self.domain, cliques):
             return count_in_engine(self.source, self.domain, self.unit, self.key, cliques)
+        if isinstance(self.source, PostgresSource) and pushdown_postgresql.is_cheaper(
+            self.source, self.domain, self.unit, cliques
+        ):
+            return pushdown_postgresql.count_in_postgresql(self.source, self.domain, cliques)
         parts = self.source.parts()
         if parts is None:
             return count_items(

@@ -8,14 +8,14 @@ The cap on rows an entity is part of the query.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.domain import TableDomain
-from understudy.pipelines.encoding import encode
+from understudy.pipelines.encoding import encode_column
 from understudy.pipelines.marginals.cover import Cover, cover
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.duckdb_table import DuckDBSource, quoted
@@ -43,25 +43,25 @@ def is_cheaper(domain: TableDomain, cliques: Sequence[tuple[int, ...]]) -> bool:
         domain.columns[column].kind in ("category", "boolean") and domain.columns[column].size <= FEW_CODES
         for column in used
     )
-    return listed and len(_groups(domain, cliques).groups) <= len(used)
+    return listed and len(joint_groups(domain, cliques).groups) <= len(used)
 
 
 def count_in_engine(
     source: DuckDBSource, domain: TableDomain, unit: Unit, key: bytes, cliques: Sequence[tuple[int, ...]]
 ) -> list[np.ndarray]:
     """Exact int64 counts of each clique, by one query with a grouping set for each joint group."""
-    plan = _groups(domain, cliques)
+    plan = joint_groups(domain, cliques)
     used = sorted({column for group in plan.groups for column in group})
     joints = [np.zeros([domain.sizes[column] for column in group], np.int64) for group in plan.groups]
     with source.connect() as connection:
         rows = source.bounded_query(connection, [domain.names[column] for column in used], unit, key)
         reader = connection.sql(_query(_exactly(connection, rows), domain, used, plan)).to_arrow_reader(1 << 16)
         for batch in reader:
-            _add_groups(batch, domain, used, plan, joints)
-    return [_summed(joints[home], plan.groups[home], clique) for clique, home in zip(cliques, plan.home, strict=True)]
+            add_groups(batch, used, plan, joints, lambda column, values: encode_column(values, domain.columns[column]))
+    return marginals_of(joints, plan, cliques)
 
 
-def _groups(domain: TableDomain, cliques: Sequence[tuple[int, ...]]) -> Cover:
+def joint_groups(domain: TableDomain, cliques: Sequence[tuple[int, ...]]) -> Cover:
     return cover(domain.sizes, tuple(cliques), GROUP_CELLS)
 
 
@@ -83,10 +83,14 @@ def _query(rows: str, domain: TableDomain, used: Sequence[int], plan: Cover) -> 
     )
 
 
-def _add_groups(
-    batch: pa.RecordBatch, domain: TableDomain, used: Sequence[int], plan: Cover, joints: Sequence[np.ndarray]
+def add_groups(
+    batch: pa.RecordBatch,
+    used: Sequence[int],
+    plan: Cover,
+    joints: Sequence[np.ndarray],
+    codes_of: Callable[[int, pa.Array], np.ndarray],
 ) -> None:
-    """Add the counts of one batch of grouped rows. Columns come first, in the order of `used`."""
+    """Add the counts of one batch of grouped rows: the columns of `used`, then GROUPING of them all, then the count."""
     absent = batch.column(len(used)).to_numpy(zero_copy_only=False).astype(np.int64)
     counts = batch.column(len(used) + 1).to_numpy(zero_copy_only=False).astype(np.int64)
     for group, joint in zip(plan.groups, joints, strict=True):
@@ -94,11 +98,15 @@ def _add_groups(
         members = np.flatnonzero(absent == mask)
         if not len(members):
             continue
-        part = TableDomain(tuple(domain.columns[column] for column in group))
         columns = [batch.column(used.index(column)).take(pa.array(members)) for column in group]
-        encoded = encode(pa.RecordBatch.from_arrays(columns, names=list(part.names)), part).columns
-        cells = np.ravel_multi_index([codes.astype(np.int64) for codes in encoded], joint.shape)
+        codes = [codes_of(column, values).astype(np.int64) for column, values in zip(group, columns, strict=True)]
+        cells = np.ravel_multi_index(codes, joint.shape) if group else np.zeros(len(members), np.int64)
         np.add.at(joint.reshape(math.prod(joint.shape)), cells, counts[members])
+
+
+def marginals_of(joints: Sequence[np.ndarray], plan: Cover, cliques: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """Each clique summed out of the joint table of its group."""
+    return [_summed(joints[home], plan.groups[home], clique) for clique, home in zip(cliques, plan.home, strict=True)]
 
 
 def _summed(joint: np.ndarray, group: tuple[int, ...], clique: tuple[int, ...]) -> np.ndarray:

@@ -142,6 +142,19 @@ class PostgresSource:
             ).fetchone()
         return int(found[0]) if found and found[0] >= 0 else None
 
+    def column(self, name: str) -> PostgresColumn:
+        return _listed(self._catalogued[3], name)
+
+    def identifier(self) -> Any:
+        """The table's own quoted name, to write into a query for `stream`."""
+        from psycopg import sql
+
+        return sql.Identifier(*self._catalogued[:2])
+
+    def stream(self, query: Any, columns: Sequence[PostgresColumn]) -> Iterator[pa.RecordBatch]:
+        """What a query finds under the snapshot that every other read of this source sees too."""
+        return _stream(self.database, self._held.snapshot, query, columns, BATCH_ROWS, work_memory="64MB")
+
     def _bounded_query(self, columns: Sequence[str], unit: Unit, key: bytes) -> Any:
         """SQL for at most `unit.max_rows` rows an entity. Rows that tie are equal, so their order is free."""
         from psycopg import sql
@@ -239,7 +252,12 @@ def _listed(columns: Sequence[PostgresColumn], name: str) -> PostgresColumn:
 
 
 def _stream(
-    database: Database, snapshot: str, query: Any, columns: Sequence[PostgresColumn], batch_rows: int
+    database: Database,
+    snapshot: str,
+    query: Any,
+    columns: Sequence[PostgresColumn],
+    batch_rows: int,
+    work_memory: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The query's rows, under the snapshot, as batches with the columns' own names."""
     import psycopg
@@ -249,6 +267,8 @@ def _stream(
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+        if work_memory is not None:  # so that groups are hashed in memory; their number is known to be small
+            connection.execute(sql.SQL("SET LOCAL work_mem = {}").format(sql.Literal(work_memory)))
         with (
             connection.cursor() as cursor,
             cursor.copy(sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, ENCODING 'UTF8')").format(query)) as copy,
