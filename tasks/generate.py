@@ -13,7 +13,7 @@ from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.methods import method_named
 from understudy.pipelines.privacy.fault_points import fault_point
 from understudy.pipelines.spec import ReleaseSpec
-from understudy.tasks.reporting import artifact_key, progress_of
+from understudy.tasks.reporting import artifact_key, progress_of, report_samples
 from understudy.tasks.retrying import worth_retrying
 
 GPU_TAG = "gpu"
@@ -31,6 +31,7 @@ def generate(measured: Measurement, spec: ReleaseSpec) -> pa.Table:
         table = method_named(spec.method.name).generate(
             measured, spec, TableDomain.of(spec), spec.publish.rows, progress
         )
+    report_samples(spec, table)
     fault_point("after_generate")
     return table
 

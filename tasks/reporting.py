@@ -10,20 +10,26 @@ from contextlib import contextmanager
 from typing import Any, cast
 from uuid import UUID
 
+import pyarrow as pa
 from prefect.artifacts import (
+    create_image_artifact,
     create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
     update_progress_artifact,
 )
 
+from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.method import MethodPlan, Progress
 from understudy.pipelines.privacy.events import describe
 from understudy.pipelines.privacy.ledger import Balance
+from understudy.pipelines.publishing.samples import sample_grid
 from understudy.pipelines.spec import ReleaseSpec
 
 SECONDS_BETWEEN_UPDATES = 2.0
 MOST_ROWS = 200
+SAMPLE_PIXELS = 32
+MOST_IMAGE_CHARACTERS = 250_000
 
 
 def artifact_key(*parts: str) -> str:
@@ -72,6 +78,23 @@ def report_plan(spec: ReleaseSpec, plan: MethodPlan) -> None:
         key=artifact_key(spec.name, "plan"),
         description=f"What {spec.name} will measure ({len(plan.noise)} queries) and the noise of each",
     )
+
+
+def report_samples(spec: ReleaseSpec, synthetic: pa.Table) -> None:
+    """A few synthetic pictures as an image artifact, if there are any; small, since Prefect's database keeps it."""
+    domain = TableDomain.of(spec)
+    for columns in (10, 5, 2):
+        grid = sample_grid(synthetic, domain, columns, SAMPLE_PIXELS)
+        if grid is None:
+            return
+        if len(grid.data_uri) <= MOST_IMAGE_CHARACTERS:
+            rows = f"; rows from the top: {', '.join(grid.labels)}" if grid.labels else ""
+            create_image_artifact(
+                grid.data_uri,
+                key=artifact_key(spec.name, "samples"),
+                description=f"Synthetic pictures of {spec.name}{rows}",
+            )
+            return
 
 
 def report_spend(spec: ReleaseSpec, plan: MethodPlan, balance: Balance, notes: Sequence[str]) -> None:

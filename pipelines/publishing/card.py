@@ -13,16 +13,19 @@ from importlib.resources import files
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.domain import TableDomain
+from understudy.pipelines.domain import TableDomain, TensorDomain
 from understudy.pipelines.encoding import encode
 from understudy.pipelines.marginals.counting import count_marginals
 from understudy.pipelines.method import Agreement
 from understudy.pipelines.publishing.manifest import Manifest
+from understudy.pipelines.publishing.samples import sample_grid
 from understudy.pipelines.publishing.svg import bar_chart, budget_gauge, heat_map
 
 SAMPLE_ROWS = 8
 MOST_AGREEMENTS = 12
 MOST_DEPENDENCE_COLUMNS = 24
+LEGIBLE = 56
+"""Pixels of the screen that a small picture is blown up to."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,12 @@ def render_card(
         "account": escape(manifest.account.name),
         "steps": "".join(f"<li>{escape(step)}</li>" for step in manifest.steps),
         "distributions": _distributions(encoded.columns, domain, measured),
+        "pictures": _pictures(synthetic, domain),
         "dependence": _dependence(encoded, domain),
         "agreement": _agreement_table(agreements),
         "noise": _noise_table(manifest),
         "schema": _schema_table(manifest, domain),
-        "sample": _sample_table(synthetic),
+        "sample": _sample_table(synthetic, domain),
         "events": _events_table(manifest),
         "spec_hash": manifest.spec_hash,
         "versions": escape(", ".join(f"{name} {number}" for name, number in manifest.versions.items())),
@@ -85,11 +89,27 @@ def _distributions(codes: Sequence[np.ndarray], domain: TableDomain, measured: d
     return "".join(figures)
 
 
+def _pictures(synthetic: pa.Table, domain: TableDomain) -> str:
+    """A section of its own for tables of pictures, nothing for others."""
+    grid = sample_grid(synthetic, domain)
+    if grid is None:
+        return ""
+    labels = "".join(f"<span>{escape(label)}</span>" for label in grid.labels)
+    width = grid.width * max(1, LEGIBLE // grid.cell)
+    return (
+        '<section><h2>Synthetic pictures</h2><div class="samples">'
+        f'<div class="labels">{labels}</div>'
+        f'<img src="{grid.data_uri}" width="{width}" alt="a grid of synthetic pictures"></div></section>'
+    )
+
+
 def _dependence(encoded: object, domain: TableDomain) -> str:
     """Cramer's V of every pair of columns of the synthetic table."""
     from understudy.pipelines.encoding import EncodedBatch
 
     assert isinstance(encoded, EncodedBatch)
+    if len(domain.columns) < 2:
+        return '<p class="sub">It has fewer than two columns with values to count.</p>'
     shown = min(len(domain.columns), MOST_DEPENDENCE_COLUMNS)
     pairs = [(i, j) for i in range(shown) for j in range(i + 1, shown)]
     matrix = np.eye(shown)
@@ -141,7 +161,10 @@ def _schema_table(manifest: Manifest, domain: TableDomain) -> str:
     rows = []
     for name in manifest.columns:
         column = next((column for column in domain.columns if column.name == name), None)
-        if column is None:
+        tensor = next((tensor for tensor in domain.tensors if tensor.name == name), None)
+        if tensor is not None:
+            detail = f"{_shape(tensor)} from {tensor.low:g} to {tensor.high:g}"
+        elif column is None:
             detail = "fresh ids, unrelated to the real ones"
         else:
             extras = [text for text, on in (("other", column.has_other), ("null", column.nullable)) if on]
@@ -151,8 +174,14 @@ def _schema_table(manifest: Manifest, domain: TableDomain) -> str:
     return f"<table><tr><th>column</th><th>type</th><th>domain</th></tr>{''.join(rows)}</table>"
 
 
-def _sample_table(synthetic: pa.Table) -> str:
-    rows = synthetic.slice(0, SAMPLE_ROWS).to_pylist()
+def _shape(tensor: TensorDomain) -> str:
+    return f"{' x '.join(str(size) for size in tensor.shape)} numbers"
+
+
+def _sample_table(synthetic: pa.Table, domain: TableDomain) -> str:
+    tensors = {tensor.name: _shape(tensor) for tensor in domain.tensors}
+    rows = synthetic.slice(0, SAMPLE_ROWS).drop_columns(list(tensors)).to_pylist()
+    rows = [{**row, **tensors} for row in rows] if rows else [tensors] * min(SAMPLE_ROWS, synthetic.num_rows)
     head = "".join(f"<th>{escape(name)}</th>" for name in synthetic.column_names)
     body = "".join(
         "<tr>" + "".join(f"<td>{_cell(row[name])}</td>" for name in synthetic.column_names) + "</tr>" for row in rows
