@@ -64,11 +64,12 @@ def demo(directory: Path, visits: int) -> None:
 
 @main.command()
 @_SPEC
-@click.option("--assume-rows", type=click.IntRange(1), default=100_000, show_default=True,
-              help="A public guess of the table's size, used only to express noise as a share.")  # fmt: skip
+@click.option("--assume-rows", type=click.IntRange(1),
+              help="A public guess of the table's size, for noise as a share and for time and memory. Default: the "
+              "source's metadata if the spec has rows_are_public, else 100,000.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 @_AT
-def plan(spec: Path, assume_rows: int, as_json: bool, at: datetime | None) -> None:
+def plan(spec: Path, assume_rows: int | None, as_json: bool, at: datetime | None) -> None:
     """Show what releasing SPEC would spend, its noise, and the balance after. Reads no row."""
     from understudy.flows.planning import print_plan
 

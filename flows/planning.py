@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from understudy.flows.estimating import TableSize, counting_estimate, print_counting, table_size
 from understudy.flows.tables import print_table
 from understudy.pipelines.budgeting import approve
 from understudy.pipelines.domain import TableDomain
@@ -27,16 +28,17 @@ MOST_LINES = 12
 MOST_RELEASES = 1000
 
 
-def print_plan(path: Path, assume_rows: int, as_json: bool, at: dt.datetime | None = None) -> None:
+def print_plan(path: Path, assume_rows: int | None, as_json: bool, at: dt.datetime | None = None) -> None:
     spec = load_spec(path, at)
     plan = method_named(spec.method.name).plan(spec, TableDomain.of(spec))
+    rows = table_size(spec, path.parent, assume_rows)
     if as_json:
-        click.echo(json.dumps(plan_json(spec, plan), indent=2))
+        click.echo(json.dumps(plan_json(spec, plan, rows), indent=2))
         return
-    show_plan(spec, plan, assume_rows)
+    show_plan(spec, plan, rows)
 
 
-def show_plan(spec: ReleaseSpec, plan: MethodPlan, assume_rows: int) -> None:
+def show_plan(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize) -> None:
     privacy = spec.privacy
     loss = composed_loss([charge.event for charge in plan.charges], float(privacy.delta), privacy.relation)
     click.echo(f"{spec.name}, snapshot {spec.source.snapshot}, method {plan.method}")
@@ -49,8 +51,9 @@ def show_plan(spec: ReleaseSpec, plan: MethodPlan, assume_rows: int) -> None:
     for caution in cautions(spec):
         click.echo(f"   ! {caution}")
     click.echo()
-    print_noise(plan.noise, assume_rows)
+    print_noise(plan.noise, rows.rows)
     _print_details(plan)
+    print_counting(spec, plan, rows)
     click.echo()
     _print_balance(spec, plan)
 
@@ -134,7 +137,8 @@ def print_forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan) -> None:
         click.echo(f"   ! {declared}")
 
 
-def plan_json(spec: ReleaseSpec, plan: MethodPlan) -> dict[str, Any]:
+def plan_json(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize) -> dict[str, Any]:
+    counting = counting_estimate(spec, plan, rows)
     return {
         "name": spec.name,
         "snapshot": spec.source.snapshot,
@@ -144,4 +148,5 @@ def plan_json(spec: ReleaseSpec, plan: MethodPlan) -> dict[str, Any]:
         "noise": [asdict(line) for line in plan.noise],
         "steps": list(plan.steps),
         "details": plan.details,
+        "counting": None if counting is None else {**asdict(counting), "rows_from": rows.origin},
     }

@@ -46,6 +46,8 @@ class MethodPlan:
     noise: tuple[NoiseLine, ...]
     steps: tuple[str, ...]
     details: dict[str, Any] = field(default_factory=dict)
+    counted: tuple[tuple[int, ...], ...] = ()
+    """Marginals that are counted exactly, as column indices: what an estimate of time and memory goes by."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,10 @@ class SourceSpec(Public):
         max_length=200,
         description="names the state of the data; a new one is a new, charged release; {{ month }} is filled in",
     )
+    rows_are_public: bool = Field(
+        False,
+        description="you declare that the number of rows is no secret; `plan` then reads it from the source's metadata",
+    )
 
     @field_validator("uri")
     @classmethod
@@ -181,7 +185,8 @@ class ScheduleSpec(Public):
         return name
 
 
-_NOT_MEASURED = {"generate", "publish", "compute", "rolling", "schedule"}
+_NOT_MEASURED: dict[str, Any] = dict.fromkeys(("generate", "publish", "compute", "rolling", "schedule"), True)
+_NOT_MEASURED |= {"source": {"rows_are_public"}}
 
 
 class ReleaseSpec(Public):

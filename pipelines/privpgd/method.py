@@ -69,6 +69,7 @@ class PrivPGDMethod:
                 "move particles until their marginals fit the noisy ones",
             ),
             details={"marginals": len(workload.cliques), "cells": sum(line.numbers for line in lines)},
+            counted=workload.cliques,
         )
 
     def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:

@@ -59,6 +59,7 @@ def describe_rounds(plan: AdaptivePlan, domain: TableDomain) -> MethodPlan:
             "move particles until their marginals fit the noisy ones",
         ),
         details={"candidates": len(plan.candidates), "rounds": plan.rounds},
+        counted=(*((index,) for index in range(len(one_ways))), *plan.candidates),
     )
 
 

@@ -105,3 +105,41 @@ def test_wrong_use_is_explained_with_code_2(clinic: Clinic, run: Run, words: lis
 
 def test_schema_is_json(run: Run) -> None:
     assert "properties" in json.loads(run("schema").output)
+
+
+def test_plan_estimates_counting_without_opening_anything(
+    clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("understudy.pipelines.sources.open_source", lambda *_: pytest.fail("plan opened the source"))
+    assert "counting 21 marginals of 100,000 rows (assumed" in run("plan", clinic.spec).output
+    assumed = run("plan", clinic.spec, "--assume-rows", 50_000_000).output
+    assert "counting 21 marginals of 50,000,000 rows (assumed)" in assumed
+    assert "passes" in assumed
+    # Whoever assumes a number needs no metadata, declared public or not.
+    clinic.write(("source: {", "source: {rows_are_public: true, "))
+    assert "of 7 rows (assumed)" in run("plan", clinic.spec, "--assume-rows", 7).output
+
+
+def test_plan_reads_the_number_of_rows_only_if_it_is_declared_public(
+    clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metadata is read, rows are not: every way to a row is an error."""
+    before = load_spec(clinic.spec).hash
+    clinic.write(("source: {", "source: {rows_are_public: true, "))
+    assert load_spec(clinic.spec).hash == before
+    source = "understudy.pipelines.sources.duckdb_table.DuckDBSource"
+    for way in ("batches", "parts", "bounded_query"):
+        monkeypatch.setattr(f"{source}.{way}", lambda *_: pytest.fail("plan read rows"))
+    plan = json.loads(run("plan", clinic.spec, "--json").output)
+    assert plan["counting"]["rows"] > 0
+    assert plan["counting"]["rows_from"] == "by the source's metadata, declared public"
+    assert plan["counting"]["peak_mb"] > 0
+    assert "declared public" in run("plan", clinic.spec).output
+
+
+def test_plan_without_access_to_the_metadata_says_so_and_assumes(clinic: Clinic, run: Run) -> None:
+    clinic.write(("source: {", "source: {rows_are_public: true, "))
+    (clinic.folder / "clinic.duckdb").unlink()
+    result = run("plan", clinic.spec)
+    assert result.exit_code == 0, result.output
+    assert "cannot be read: there is no database" in result.output
