@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import threading
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,13 +10,13 @@ import pytest
 
 pytest.importorskip("distributed")
 
-from distributed import Client
-
+from tests.dask_cluster import Cluster, dask_cluster
 from tests.marginals.slow_source import SlowSource
 from tests.marginals.test_local_table import CLIQUES, DOMAIN, same, visits
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.marginals.counting import LocalTable
 from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.sources.bounding import slices
 from understudy.pipelines.sources.csv_file import CsvSource
 from understudy.pipelines.sources.parquet import ParquetSource
 from understudy.tasks.dask_counting import DaskTable, Sealed
@@ -72,51 +67,26 @@ def test_sealed_values_show_nothing():
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    """A `dask scheduler` and two `dask worker` processes on loopback: the address, and the workers."""
-    place = tmp_path_factory.mktemp("cluster")
-    scheduler_file = place / "scheduler.json"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    dask = [sys.executable, "-m", "dask"]
+def cluster(tmp_path_factory) -> Iterator[Cluster]:
+    with dask_cluster(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
 
-    def start(*arguments: str) -> subprocess.Popen:
-        with (place / "log").open("ab") as log:
-            return subprocess.Popen([*dask, *arguments], stdout=log, stderr=log, env=environment, cwd=place)
 
-    shared = ["--scheduler-file", str(scheduler_file), "--no-dashboard"]
-    running = [start("scheduler", "--host", "127.0.0.1", "--port", "0", *shared)]
-    worker = ["worker", *shared, "--no-nanny", "--nthreads", "1", "--host", "127.0.0.1"]
-    running += [start(*worker, "--name", name) for name in ("one", "two")]
-    deadline = time.monotonic() + 120
-    while not scheduler_file.exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    with Client(scheduler_file=str(scheduler_file), timeout=120) as client:
-        client.wait_for_workers(2, timeout=120)
-        yield client, running[1:]
-    for process in running:
-        process.kill()
-        process.wait()
+@pytest.mark.parametrize("slices_", [1, 3])
+def test_bounding_on_a_cluster_keeps_the_rows_that_local_bounding_keeps(cluster, directory, slices_, monkeypatch):
+    """Also when a table is so large that entities are bounded one slice after the other."""
+    monkeypatch.setattr("understudy.pipelines.sources.bounding.BOUNDING_BYTES", FILES * 300 * 72 // slices_)
+    source, unit = ParquetSource(directory), Unit("who", 2)
+    assert len(slices(source.row_estimate())) == slices_
+    expected = LocalTable(source, DOMAIN, unit, b"key").counts(CLIQUES)
+    assert same(DaskTable(source, DOMAIN, unit, b"key", cluster.address).counts(CLIQUES), expected)
+    assert expected[0].sum() < FILES * 300
 
 
 def test_a_real_cluster_counts_alike_and_survives_the_loss_of_a_worker(cluster, directory):
-    client, workers = cluster
-    address, unit = client.scheduler.address, Unit("who", 3)
+    unit = Unit("who", 3)
     expected = LocalTable(ParquetSource(directory), DOMAIN, unit, b"key").counts(CLIQUES)
-    assert same(DaskTable(ParquetSource(directory), DOMAIN, unit, b"key", address).counts(CLIQUES), expected)
-
-    victim = next(w for w, info in client.scheduler_info()["workers"].items() if info["name"] == "one")
-    killed = threading.Event()
-
-    def kill_while_it_reads() -> None:
-        while not client.processing().get(victim):
-            time.sleep(0.02)
-        os.kill(workers[0].pid, signal.SIGKILL)
-        killed.set()
-
-    killer = threading.Thread(target=kill_while_it_reads, daemon=True)
-    killer.start()
-    slow = DaskTable(SlowSource(directory, 0.15), DOMAIN, unit, b"key", address)
-    assert same(slow.counts(CLIQUES), expected)
-    assert killed.is_set()
-    assert workers[0].wait(10) == -signal.SIGKILL
-    assert len(client.scheduler_info()["workers"]) == 1
+    assert same(DaskTable(ParquetSource(directory), DOMAIN, unit, b"key", cluster.address).counts(CLIQUES), expected)
+    with cluster.killing_a_worker():
+        slow = DaskTable(SlowSource(directory, 0.15), DOMAIN, unit, b"key", cluster.address)
+        assert same(slow.counts(CLIQUES), expected)

@@ -1,0 +1,75 @@
+"""A whole release counted on a real Dask cluster that loses a worker: the same counts, one charge, one draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from click.testing import Result
+
+pytest.importorskip("distributed")
+
+from tests.dask_cluster import dask_cluster
+from tests.flows.conftest import Clinic
+from tests.marginals.slow_source import SlowSource
+from understudy.pipelines.domain import TableDomain
+from understudy.pipelines.marginals.counting import LocalTable
+from understudy.pipelines.marginals.mechanism import release_counts
+from understudy.pipelines.methods import method_named
+from understudy.pipelines.privacy.ledger import State
+from understudy.pipelines.sources.parquet import ParquetSource
+from understudy.pipelines.spec import load_spec
+from understudy.tasks.normalize import contribution_key
+
+FILES = 8
+pytestmark = pytest.mark.usefixtures("prefect_server")
+
+
+def export(folder: Path) -> Path:
+    """The clinic's visits as a directory of Parquet files."""
+    visits = folder / "visits"
+    visits.mkdir()
+    with duckdb.connect(folder / "clinic.duckdb", read_only=True) as connection:
+        for i in range(FILES):
+            query = f"SELECT * FROM visits WHERE visit_id % {FILES} = {i}"
+            connection.execute(f"COPY ({query}) TO '{visits / str(i)}.parquet' (FORMAT parquet)")
+    return visits
+
+
+def test_a_release_whose_worker_is_killed(
+    clinic: Clinic, run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits = export(clinic.folder)
+    drawn: list[list[Any]] = []
+
+    def noted(counts: list[Any], *rest: Any) -> Any:
+        drawn.append(counts)
+        return release_counts(counts, *rest)
+
+    monkeypatch.setattr("understudy.pipelines.privpgd.method.release_counts", noted)
+    monkeypatch.setattr("understudy.tasks.ingest.open_source", lambda *_: SlowSource(visits, 0.15))
+    with dask_cluster(tmp_path) as cluster:
+        clinic.write(
+            ('uri: "duckdb:///clinic.duckdb", table: visits', "uri: visits"),
+            ("publish:", f"compute: {{engine: dask, scheduler: '{cluster.address}'}}\npublish:"),
+        )
+        with cluster.killing_a_worker():
+            released = run("release", clinic.spec)
+            assert released.exit_code == 0, released.output
+        again = run("release", clinic.spec)
+        assert "spent      nothing" in again.output, again.output
+
+    spec = load_spec(clinic.spec)
+    [charge] = clinic.charges
+    assert charge.state is State.MEASURED
+    assert clinic.ledger.verify().ok
+    assert len(clinic.releases) == 1
+
+    domain = TableDomain.of(spec)
+    plan = method_named("privpgd").plan(spec, domain)
+    local = LocalTable(ParquetSource(visits), domain, spec.privacy.protected_unit, contribution_key(spec))
+    [counts] = drawn
+    assert all((a == b).all() for a, b in zip(counts, local.counts(plan.counted), strict=True))
