@@ -44,23 +44,23 @@ def unpacked_pages(chunk: pa.Buffer, codec: str) -> tuple[np.ndarray, np.ndarray
     sizes = table[:, UNPACKED]
     if (sizes < 0).any() or (sizes > MOST_BYTES).any() or int(sizes.sum()) > MOST_BYTES:
         raise NotUnderstood
-    codec_, at = pa.Codec(name), 0
+    levels = np.where(table[:, KIND] == DATA_V2, np.maximum(table[:, LEVEL_BYTES], 0), 0)  # these are never compressed
+    if (levels > np.minimum(table[:, PACKED], sizes)).any():
+        raise NotUnderstood
     words = np.empty(int(sizes.sum()) // 8 + SPARE_WORDS, np.uint64)
     words[-SPARE_WORDS:] = 0
-    bytes_ = words.view(np.uint8)
-    for page, (kind, unpacked, packed, *_, levels, _, compressed, start) in enumerate(table.tolist()):
-        levels = max(levels, 0) if kind == DATA_V2 else 0  # these are never compressed
-        if levels > min(packed, unpacked):
+    bytes_, decompress, at = words.view(np.uint8), pa.Codec(name).decompress, 0
+    for (_, unpacked, packed, *_, compressed, start), before in zip(table.tolist(), levels.tolist(), strict=True):
+        if before:
+            bytes_[at : at + before] = raw[start : start + before]
+        body = chunk.slice(start + before, packed - before)
+        if compressed != 0 and unpacked > before:
+            body = decompress(body, unpacked - before)
+        if body.size != unpacked - before:
             raise NotUnderstood
-        values = chunk.slice(start + levels, packed - levels)
-        if compressed != 0 and unpacked > levels:
-            values = codec_.decompress(values, unpacked - levels)
-        if values.size != unpacked - levels:
-            raise NotUnderstood
-        bytes_[at : at + levels] = raw[start : start + levels]
-        bytes_[at + levels : at + unpacked] = np.frombuffer(values, np.uint8)
-        table[page, START], table[page, PACKED] = at, unpacked
+        bytes_[at + before : at + unpacked] = np.frombuffer(body, np.uint8)
         at += unpacked
+    table[:, START], table[:, PACKED] = np.cumsum(sizes) - sizes, sizes
     return table, words
 
 
