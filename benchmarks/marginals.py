@@ -15,17 +15,17 @@ that are in memory already.
 from __future__ import annotations
 
 import argparse
+import atexit
 import hashlib
 import multiprocessing
 import resource
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.support.counting_peers import MODULES, PEERS, Setting, columns_of
 from benchmarks.support.figures import Figures
 from understudy.pipelines.domain import DomainColumn, TableDomain
 from understudy.pipelines.encoding import EncodedBatch
@@ -44,23 +45,6 @@ from understudy.pipelines.sources.parquet import ParquetSource
 FILE_ROWS = 1_000_000
 ENTITY_ROWS = 3
 Counting = Callable[[], list[np.ndarray]]
-
-
-@dataclass(frozen=True)
-class Setting:
-    path: Path
-    columns: int
-    codes: int
-    threads: int | None = None
-    cap: int | None = None
-
-    @property
-    def names(self) -> list[str]:
-        return [f"c{i}" for i in range(self.columns)]
-
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        return list(combinations(range(self.columns), 2))
 
 
 @dataclass(frozen=True)
@@ -77,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--codes", type=int, default=32, help="codes a column")
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
     parser.add_argument("--repeat", type=int, default=2, help="runs of each contestant; the fastest counts")
+    parser.add_argument("--workers", type=int, nargs="*", default=[], help="also on so many Dask worker processes")
     parser.add_argument("--bounded", action="store_true", help="also with at most 2 rows an entity (no peer)")
 
 
@@ -110,6 +95,11 @@ def _compare(figures: Figures, rows: int, setting: Setting, args: argparse.Names
     for threads in range(1, usable_cores() + 1):
         outcome = _best("understudy", replace(setting, threads=threads), args.repeat)
         figures.show(f"{name}.threads.{threads}.seconds", outcome.seconds)
+    for workers in args.workers:
+        outcome = _best("understudy-dask", replace(setting, workers=workers), args.repeat)
+        figures.show(f"{name}.dask_workers.{workers}.seconds", outcome.seconds)
+        if outcome.digest != ours.digest:
+            raise AssertionError("counts on Dask differ")
     if args.bounded:
         outcome = _best("understudy", replace(setting, cap=2), args.repeat)
         figures.show(f"{name}.bounded_seconds", outcome.seconds)
@@ -150,8 +140,8 @@ def _best(contestant: str, setting: Setting, repeat: int) -> Outcome:
 
 def _alone(work: Callable[..., Any], *arguments: Any) -> Any:
     """What the work returns in a fresh process."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(work, arguments)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *arguments).result()
 
 
 def _timed(contestant: str, setting: Setting) -> Outcome:
@@ -168,19 +158,50 @@ def _timed(contestant: str, setting: Setting) -> Outcome:
 
 
 def _understudy(setting: Setting) -> list[np.ndarray]:
+    domain, unit = _declared(setting)
+    table = LocalTable(ParquetSource(setting.path), domain, unit, b"benchmark", threads=setting.threads)
+    return table.counts(setting.pairs)
+
+
+def _understudy_dask(setting: Setting) -> list[np.ndarray]:
+    """Workers are processes of one thread each; the tree of sums and the wire are part of the time."""
+    from understudy.tasks.dask_counting import DaskTable
+
+    domain, unit = _declared(setting)
+    scheduler = _scheduler(setting.workers or 1)
+    return DaskTable(ParquetSource(setting.path), domain, unit, b"benchmark", scheduler).counts(setting.pairs)
+
+
+@cache
+def _scheduler(workers: int) -> str:
+    """Address of a cluster that lives as long as this process."""
+    from distributed import Client, LocalCluster
+
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+    atexit.register(cluster.close)
+    with Client(cluster) as client:
+        client.run(_warm_up)
+    return str(cluster.scheduler_address)
+
+
+def _warm_up() -> None:
+    with tempfile.TemporaryDirectory() as place:
+        write_table(Path(place), 1000, 3, 32)
+        _understudy(Setting(Path(place), 3, 32))
+
+
+def _declared(setting: Setting) -> tuple[TableDomain, Unit]:
     edges = tuple(range(setting.codes + 1))
     columns = tuple(
         DomainColumn(name, "integer", (), edges, has_other=False, nullable=False, ordered=True)
         for name in setting.names
     )
-    unit = Unit("who", setting.cap) if setting.cap else Unit()
-    table = LocalTable(ParquetSource(setting.path), TableDomain(columns), unit, b"benchmark", threads=setting.threads)
-    return table.counts(setting.pairs)
+    return TableDomain(columns), Unit("who", setting.cap) if setting.cap else Unit()
 
 
 def _understudy_memory(setting: Setting) -> Counting:
     """Codes are in memory before the clock starts."""
-    columns = _columns(setting)
+    columns = columns_of(setting)
     rows = len(columns[0])
     batches = [
         EncodedBatch(tuple(column[start : start + BATCH_ROWS] for column in columns), min(BATCH_ROWS, rows - start))
@@ -191,7 +212,7 @@ def _understudy_memory(setting: Setting) -> Counting:
 
 def _reading(setting: Setting) -> Counting:
     """Counts nothing: the largest word of each column of each marginal is as fast as memory can be read."""
-    words = [column[: len(column) // 8 * 8].view(np.uint64) for column in _columns(setting)]
+    words = [column[: len(column) // 8 * 8].view(np.uint64) for column in columns_of(setting)]
 
     def read() -> list[np.ndarray]:
         with ThreadPoolExecutor(setting.threads or usable_cores()) as pool:
@@ -201,104 +222,9 @@ def _reading(setting: Setting) -> Counting:
     return read
 
 
-def _columns(setting: Setting) -> list[np.ndarray]:
-    table = pq.read_table(setting.path, columns=setting.names)
-    return [table.column(name).to_numpy() for name in setting.names]
-
-
-def _dense(setting: Setting, first: np.ndarray, second: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    table = np.zeros((setting.codes, setting.codes), np.int64)
-    table[first, second] = counts
-    return table
-
-
-def _duckdb(setting: Setting) -> list[np.ndarray]:
-    import duckdb
-
-    with duckdb.connect() as connection:
-        connection.execute("SET enable_progress_bar = false")
-        connection.execute(f"CREATE TABLE t AS SELECT {', '.join(setting.names)} FROM '{setting.path}/*.parquet'")
-        found = []
-        for a, b in setting.pairs:
-            grouped = connection.execute(f"SELECT c{a}, c{b}, count(*) AS n FROM t GROUP BY ALL").fetchnumpy()
-            found.append(_dense(setting, grouped[f"c{a}"], grouped[f"c{b}"], grouped["n"]))
-        return found
-
-
-def _duckdb_grouping_sets(setting: Setting) -> list[np.ndarray]:
-    import duckdb
-
-    names = ", ".join(setting.names)
-    sets = ", ".join(f"(c{a}, c{b})" for a, b in setting.pairs)
-    query = f"SELECT {names}, count(*) AS n FROM '{setting.path}/*.parquet' GROUP BY GROUPING SETS ({sets})"
-    with duckdb.connect() as connection:
-        connection.execute("SET enable_progress_bar = false")
-        grouped = connection.execute(query).fetchnumpy()
-    present = {name: ~np.ma.getmaskarray(grouped[name]) for name in setting.names}
-    found = []
-    for a, b in setting.pairs:
-        rows = present[f"c{a}"] & present[f"c{b}"]
-        values = [np.ma.getdata(grouped[name])[rows] for name in (f"c{a}", f"c{b}", "n")]
-        found.append(_dense(setting, *values))
-    return found
-
-
-def _polars(setting: Setting) -> list[np.ndarray]:
-    import polars as pl
-
-    table = pl.read_parquet(f"{setting.path}/*.parquet", columns=setting.names).lazy()
-    queries = [table.group_by(f"c{a}", f"c{b}").len() for a, b in setting.pairs]
-    return [_dense(setting, *(grouped[:, i].to_numpy() for i in range(3))) for grouped in pl.collect_all(queries)]
-
-
-def _pandas(setting: Setting) -> list[np.ndarray]:
-    table = pq.read_table(setting.path, columns=setting.names).to_pandas()
-    found = []
-    for a, b in setting.pairs:
-        grouped = table.groupby([f"c{a}", f"c{b}"]).size()
-        first, second = (grouped.index.get_level_values(i).to_numpy() for i in range(2))
-        found.append(_dense(setting, first, second, grouped.to_numpy()))
-    return found
-
-
-def _numpy(setting: Setting) -> list[np.ndarray]:
-    """One bincount a marginal, threads over marginals: what a careful user writes by hand."""
-    columns = _columns(setting)
-
-    def count(pair: tuple[int, int]) -> np.ndarray:
-        cells = columns[pair[0]].astype(np.int64) * setting.codes + columns[pair[1]]
-        return np.bincount(cells, minlength=setting.codes**2)
-
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        return list(pool.map(count, setting.pairs))
-
-
-def _mbi(setting: Setting) -> list[np.ndarray]:
-    from mbi import Dataset, Domain
-
-    domain = Domain(setting.names, [setting.codes] * setting.columns)
-    data = Dataset(dict(zip(setting.names, _columns(setting), strict=True)), domain)
-    return [np.rint(np.asarray(data.project((f"c{a}", f"c{b}")).datavector())) for a, b in setting.pairs]
-
-
-PEERS: dict[str, Callable[[Setting], list[np.ndarray]]] = {
-    "numpy": _numpy,
-    "duckdb": _duckdb,
-    "polars": _polars,
-    "mbi": _mbi,
-    "duckdb-grouping-sets": _duckdb_grouping_sets,
-    "pandas": _pandas,
-}
-MODULES = {
-    "numpy": "numpy",
-    "duckdb": "duckdb",
-    "polars": "polars",
-    "mbi": "mbi",
-    "duckdb-grouping-sets": "duckdb",
-    "pandas": "pandas",
-}
+_OURS = {"understudy": _understudy, "understudy-dask": _understudy_dask}
 CONTESTANTS: dict[str, Callable[[Setting], Counting]] = {
-    **{name: partial(partial, count) for name, count in {**PEERS, "understudy": _understudy}.items()},
+    **{name: partial(partial, count) for name, count in {**PEERS, **_OURS}.items()},
     "understudy-memory": _understudy_memory,
     "reading": _reading,
 }
