@@ -79,6 +79,7 @@ class Pictures(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=int, default=1, help="releases and trainings averaged in a figure")
     parser.add_argument("--epochs", type=int, default=5, help="passes over the released records")
+    parser.add_argument("--batch", type=int, default=128, help="records in one step of training")
     parser.add_argument("--records", type=int, default=60_000, help="records released")
     parser.add_argument("--baseline-records", type=int, default=60_000, help="pictures the baselines are trained on")
     parser.add_argument("--test", choices=("cnn", "discriminant"), default="cnn", help="what is trained and scored")
@@ -169,7 +170,7 @@ def released_pictures(
 def _score(images: np.ndarray, labels: np.ndarray, pictures: Pictures, seed: int, args: argparse.Namespace) -> float:
     if args.test == "discriminant":
         return discriminant_accuracy(images, labels, pictures.test_images, pictures.test_labels)
-    training = Training(epochs=args.epochs, threads=args.threads)
+    training = Training(epochs=args.epochs, batch=args.batch, threads=args.threads)
     model = train_cnn(images.reshape(-1, SIDE, SIDE), labels, CLASSES, seed, training)
     return cnn_accuracy(model, pictures.test_images.reshape(-1, SIDE, SIDE), pictures.test_labels)
 
