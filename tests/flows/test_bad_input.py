@@ -63,6 +63,46 @@ def test_impossible_column_type(clinic: Clinic, run: Run) -> None:
     refused(clinic, run, 2, "ward")
 
 
+def parquet_visits(clinic: Clinic) -> Path:
+    """The clinic's visits as two Parquet files that the spec reads instead."""
+    folder = clinic.folder / "visits"
+    folder.mkdir()
+    with duckdb.connect(str(clinic.folder / "clinic.duckdb"), read_only=True) as connection:
+        visits = connection.sql("SELECT * FROM visits").to_arrow_table()
+    pq.write_table(visits.slice(0, 1000), folder / "0.parquet")
+    pq.write_table(visits.slice(1000), folder / "1.parquet")
+    clinic.write(('uri: "duckdb:///clinic.duckdb", table: visits', "uri: visits"))
+    return folder / "1.parquet"
+
+
+def test_parquet_that_is_cut_short(clinic: Clinic, run: Run) -> None:
+    path = parquet_visits(clinic)
+    path.write_bytes(path.read_bytes()[:-100])
+    refused(clinic, run, 1, "1.parquet")
+
+
+def test_parquet_whose_pages_are_damaged_behind_a_sound_footer(clinic: Clinic, run: Run) -> None:
+    path = parquet_visits(clinic)
+    damaged = bytearray(path.read_bytes())
+    damaged[4:2000] = b"\xff" * 1996
+    path.write_bytes(damaged)
+    refused(clinic, run, 1, "1.parquet")
+
+
+def test_parquet_files_that_disagree_on_a_type(clinic: Clinic, run: Run) -> None:
+    path = parquet_visits(clinic)
+    table = pq.read_table(path)
+    drifted = table.set_column(table.schema.get_field_index("age"), "age", table.column("age").cast(pa.string()))
+    pq.write_table(drifted, path)
+    refused(clinic, run, 1, "age", "1.parquet")
+
+
+def test_parquet_with_a_column_missing_from_one_file(clinic: Clinic, run: Run) -> None:
+    path = parquet_visits(clinic)
+    pq.write_table(pq.read_table(path).drop_columns(["ward"]), path)
+    refused(clinic, run, 1, "1.parquet lacks the column(s) ward")
+
+
 def test_unknown_account(clinic: Clinic, run: Run) -> None:
     clinic.write(("account: clinic,", "account: nobody,"))
     refused(clinic, run, 2, "nobody", "ledger open")
