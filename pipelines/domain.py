@@ -162,6 +162,11 @@ class TableDomain:
         return self.names + tuple(tensor.name for tensor in self.tensors)
 
     @property
+    def counted_names(self) -> tuple[str, ...]:
+        """What is read to count: the coded columns or, lest there be no rows at all, a tensor if nothing is coded."""
+        return self.names or self.record_names[:1]
+
+    @property
     def published_names(self) -> tuple[str, ...]:
         """The columns of a published table, in its order: fresh ids, coded columns, tensors."""
         return self.surrogates + self.record_names

@@ -106,14 +106,14 @@ class DaskTable:
 def count_part(part: Part, number: int, job: Job, allowed: Sealed[Allowance] | None) -> Sealed[list[np.ndarray]]:
     tally = Tally(job.domain.sizes, job.cliques)
     bound = allowed.value if allowed else None
-    names = job.domain.names
+    names = job.domain.counted_names
     for batch in read_part(part, number, names, job.unit, job.key.value, bound, job.batch_rows):
         tally.add(encode(batch, job.domain))
     return Sealed(tally.marginals())
 
 
 def find_candidates(part: Part, number: int, job: Job, entities: Slice) -> Sealed[Candidates]:
-    names = job.domain.names
+    names = job.domain.counted_names
     batches = part.read(needed_columns(names, job.unit), job.batch_rows)
     return Sealed(candidates(batches, number, names, job.unit, job.key.value, entities))
 

@@ -187,13 +187,13 @@ class LocalTable:
         parts = self.source.parts()
         if parts is None:
             return count_items(
-                self.source.batches(self.domain.names, self.unit, self.key, self.batch_rows),
+                self.source.batches(self.domain.counted_names, self.unit, self.key, self.batch_rows),
                 lambda batch: (encode(batch, self.domain),),
                 self.domain.sizes,
                 cliques,
                 self.threads,
             )
-        names = self.domain.names
+        names = self.domain.counted_names
         allowed = None
         if self.unit.entity is not None:
             threads = self.threads or usable_cores()

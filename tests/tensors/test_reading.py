@@ -66,6 +66,13 @@ def test_raw_tensors_come_with_the_coded_columns(source):
     np.testing.assert_array_equal(counted, np.bincount(ROWS["label"].to_numpy(), minlength=3))
 
 
+def test_rows_are_counted_where_nothing_is_coded(source):
+    alone = TableDomain((), (), DOMAIN.tensors)
+    for unit, rows in ((Unit(), 40), (Unit("who", 2), 20)):
+        assert LocalTable(source, alone, unit, b"k").counts([()])[0] == rows
+        assert DaskTable(source, alone, unit, b"k").counts([()])[0] == rows
+
+
 def test_an_entity_keeps_at_most_its_rows_and_the_same_ones_each_time(source):
     unit = Unit("who", 2)
     kept = records(LocalTable(source, DOMAIN, unit, b"k"))
