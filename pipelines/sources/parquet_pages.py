@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
+from understudy.pipelines.sources.snappy import unsnap
+
 KIND, UNPACKED, PACKED, VALUES, ENCODING, LEVEL_ENCODING, LEVEL_BYTES, REPEAT_BYTES, COMPRESSED, START = range(10)
 """Columns of the table of pages; -1 is what a header does not say."""
 
@@ -49,19 +51,49 @@ def unpacked_pages(chunk: pa.Buffer, codec: str) -> tuple[np.ndarray, np.ndarray
         raise NotUnderstood
     words = np.empty(int(sizes.sum()) // 8 + SPARE_WORDS, np.uint64)
     words[-SPARE_WORDS:] = 0
-    bytes_, decompress, at = words.view(np.uint8), pa.Codec(name).decompress, 0
-    for (_, unpacked, packed, *_, compressed, start), before in zip(table.tolist(), levels.tolist(), strict=True):
-        if before:
-            bytes_[at : at + before] = raw[start : start + before]
-        body = chunk.slice(start + before, packed - before)
-        if compressed != 0 and unpacked > before:
-            body = decompress(body, unpacked - before)
-        if body.size != unpacked - before:
+    bytes_ = words.view(np.uint8)
+    if name == "snappy":
+        if not _unsnap_pages(raw, table, levels, bytes_):
             raise NotUnderstood
-        bytes_[at + before : at + unpacked] = np.frombuffer(body, np.uint8)
-        at += unpacked
+    else:
+        _decompress_pages(chunk, table, levels, name, bytes_)
     table[:, START], table[:, PACKED] = np.cumsum(sizes) - sizes, sizes
     return table, words
+
+
+@njit(cache=True, nogil=True)
+def _unsnap_pages(raw: np.ndarray, table: np.ndarray, levels: np.ndarray, out: np.ndarray) -> bool:
+    at = 0
+    for i in range(len(table)):
+        start, end, split, stop = (
+            table[i, START],
+            table[i, START] + table[i, PACKED],
+            levels[i],
+            at + table[i, UNPACKED],
+        )
+        out[at : at + split] = raw[start : start + split]
+        if table[i, COMPRESSED] != 0 and stop > at + split:
+            if not unsnap(raw, start + split, end, out, at + split, stop):
+                return False
+        elif end - start != stop - at:
+            return False
+        else:
+            out[at + split : stop] = raw[start + split : end]
+        at = stop
+    return True
+
+
+def _decompress_pages(chunk: pa.Buffer, table: np.ndarray, levels: np.ndarray, codec: str, out: np.ndarray) -> None:
+    decompress, at = pa.Codec(codec).decompress, 0
+    for (_, unpacked, packed, *_, compressed, start), split in zip(table.tolist(), levels.tolist(), strict=True):
+        out[at : at + split] = np.frombuffer(chunk.slice(start, split), np.uint8)
+        body = chunk.slice(start + split, packed - split)
+        if compressed != 0 and unpacked > split:
+            body = decompress(body, unpacked - split)
+        if body.size != unpacked - split:
+            raise NotUnderstood
+        out[at + split : at + unpacked] = np.frombuffer(body, np.uint8)
+        at += unpacked
 
 
 def _scanned(chunk: np.ndarray) -> np.ndarray:

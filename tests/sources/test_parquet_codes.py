@@ -17,6 +17,7 @@ from understudy.pipelines.sources.bit_packing import ROOM, unpack
 from understudy.pipelines.sources.parquet import ParquetSource
 from understudy.pipelines.sources.parquet_codes import coded_column
 from understudy.pipelines.sources.parquet_pages import CODECS, NotUnderstood, unpacked_pages
+from understudy.pipelines.sources.snappy import unsnap
 
 TYPES = {
     pa.int8(): st.integers(-128, 127),
@@ -157,3 +158,18 @@ def test_a_file_cut_short_after_its_footer_was_read_is_a_source_error(tmp_path):
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(SourceError, match=r"t\.parquet"):
         list(part.read(["c"], 100))
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_snappy_is_undone_as_arrow_undoes_it_and_damage_is_noticed_or_harmless(data):
+    pieces = data.draw(st.lists(st.tuples(st.binary(min_size=1, max_size=70), st.integers(1, 40)), max_size=6))
+    text = b"".join(piece * times for piece, times in pieces)
+    packed = bytearray(pa.Codec("snappy").compress(text, asbytes=True))
+    out = np.full(len(text) + 16, 77, np.uint8)
+    assert unsnap(np.frombuffer(packed, np.uint8), 0, len(packed), out, 8, 8 + len(text))
+    assert out[8:-8].tobytes() == text
+    packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
+    unsnap(np.frombuffer(packed, np.uint8), 0, len(packed), out, 8, 8 + len(text))
+    assert (out[:8] == 77).all()
+    assert (out[-8:] == 77).all()
