@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from understudy.pipelines.sources.snappy import unsnap
+from understudy.pipelines.sources.snappy import copy, unsnap
 
 KIND, UNPACKED, PACKED, VALUES, ENCODING, LEVEL_ENCODING, LEVEL_BYTES, REPEAT_BYTES, COMPRESSED, START = range(10)
 """Columns of the table of pages; -1 is what a header does not say."""
@@ -71,14 +71,14 @@ def _unsnap_pages(raw: np.ndarray, table: np.ndarray, levels: np.ndarray, out: n
             levels[i],
             at + table[i, UNPACKED],
         )
-        out[at : at + split] = raw[start : start + split]
+        copy(raw[start : start + split], out[at : at + split])
         if table[i, COMPRESSED] != 0 and stop > at + split:
             if not unsnap(raw, start + split, end, out, at + split, stop):
                 return False
         elif end - start != stop - at:
             return False
         else:
-            out[at + split : stop] = raw[start + split : end]
+            copy(raw[start + split : end], out[at + split : stop])
         at = stop
     return True
 

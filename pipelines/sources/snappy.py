@@ -41,7 +41,7 @@ def unsnap(packed: np.ndarray, at: int, end: int, out: np.ndarray, start: int, s
                 at += more
             if length > end - at or length > stop - done:
                 return False
-            out[done : done + length] = packed[at : at + length]
+            copy(packed[at : at + length], out[done : done + length])
             at += length
         else:
             more = 4 if kind == 3 else kind
@@ -57,6 +57,13 @@ def unsnap(packed: np.ndarray, at: int, end: int, out: np.ndarray, start: int, s
                 out[i] = out[i - offset]
         done += length
     return done == stop
+
+
+@njit(cache=True, nogil=True)
+def copy(source: np.ndarray, target: np.ndarray) -> None:
+    """A loop that is compiled to wide moves; assigning a slice is not."""
+    for i in range(len(target)):
+        target[i] = source[i]
 
 
 @njit(cache=True, nogil=True)
