@@ -46,6 +46,16 @@ class ReleasedEmbedding:
         scale = AMPLITUDE * math.sqrt(self.design.blocks_a_release * self.design.features.frequencies)
         return self.design.sigma / (scale * self.design.rate * math.sqrt(steps))
 
+    @cached_property
+    def standing_out(self) -> np.ndarray:
+        """Which classes are larger than noise could make them."""
+        noise = self.embedding_noise
+        if self.public_sizes is None:  # the noise of a count is that of the whole vector, divided by W
+            steps = self.design.blocks if self.design.release == "steps" else 1
+            noise = self.design.sigma / (self.design.count_weight * self.design.rate * math.sqrt(steps))
+        found: np.ndarray = self.sizes > 4 * noise
+        return found
+
     def block(self, number: int) -> np.ndarray:
         """Noisy mean embedding of every class in this block's features, of norm at most 1 but for the noise."""
         size = 2 * self.design.features.frequencies

@@ -39,8 +39,8 @@ class FeatureBlocks:
     """Public frequencies by number of block, made from a public key when they are needed.
 
     `bandwidths` are in units of [0, 1]-scaled values. With `smoothing` s the kernel compares pictures blurred by s
-    pixels: neighbouring pixels vary together, so this spends the noise where pictures differ. Frequencies are public and may be known in advance: privacy rests
-    on the noise alone.
+    pixels: neighbouring pixels vary together, so this spends the noise where pictures differ. Frequencies are public
+    and may be known in advance: privacy rests on the noise alone.
     """
 
     key: str

@@ -195,7 +195,7 @@ def _labels(embedding: ReleasedEmbedding, generate: GenerateSpec, names: list[st
     elif generate.class_mix == "equal":
         shares = np.ones(len(names))
     else:
-        shares = np.where(embedding.sizes > 4 * embedding.embedding_noise, embedding.sizes, 0.0)
+        shares = np.where(embedding.standing_out, embedding.sizes, 0.0)
     shares = shares / shares.sum() if shares.sum() > 0 else np.full(len(names), 1 / len(names))
     counts = np.floor(shares * rows).astype(np.int64)
     remainders = np.argsort(counts - shares * rows, kind="stable")

@@ -21,8 +21,9 @@ from dataclasses import dataclass, replace
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.kernel.mechanism import EmbeddingDesign
+from understudy.pipelines.mixing.accounting import calibrated
+from understudy.pipelines.mixing.mechanism import MixtureDesign
 from understudy.pipelines.privacy.accounting import Loss, calibrate_gaussian, composed_loss
-from understudy.pipelines.privacy.events import Gaussian, PoissonSampled
 from understudy.pipelines.privacy.relation import Budget, Relation
 
 RATES = (0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
@@ -82,31 +83,18 @@ def quick_multiplier(rate: float, steps: int, budget: Budget) -> float:
 
 
 def certified(design: EmbeddingDesign, budget: Budget) -> tuple[EmbeddingDesign, Loss]:
-    """The smallest noise (to 0.1%) at which the ledger's own accountant finds the whole design within budget."""
+    """The least noise (to 1%) at which the ledger's own accountant finds the whole design within budget."""
     if design.release == "once":
         z = calibrate_gaussian(budget, relation=design.relation)
         final = replace(design, noise_multiplier=z)
         return final, composed_loss([final.event()], float(budget.delta), design.relation)
-    leaf = PoissonSampled(design.rate, Gaussian(1.0))
-
-    def loss_at(z: float) -> Loss:
-        event = replace(design, noise_multiplier=z).event(design.blocks)
-        return composed_loss([event], float(budget.delta), design.relation)
-
-    high = quick_multiplier(leaf.rate, design.blocks, budget)
-    loss = loss_at(high)
-    while loss.epsilon > float(budget.epsilon):  # replaced records cost more than the quick bound knows
-        high *= 1.3
-        loss = loss_at(high)
-    low = high / 1.5
-    while high / low > 1.001:
-        middle = math.sqrt(low * high)
-        found = loss_at(middle)
-        if found.epsilon <= float(budget.epsilon):
-            high, loss = middle, found
-        else:
-            low = middle
-    return replace(design, noise_multiplier=high), loss
+    z = calibrated(MixtureDesign("poisson", design.rate, 1, 1, 1.0), design.blocks, None, budget, tolerance=2e-3)
+    while True:  # the search used a coarser grid, and replaced records cost more than it knows
+        final = replace(design, noise_multiplier=z)
+        loss = composed_loss([final.event(design.blocks)], float(budget.delta), design.relation)
+        if loss.epsilon <= float(budget.epsilon):
+            return final, loss
+        z *= 1.01 if design.relation is Relation.ADD_REMOVE else 1.05
 
 
 def _renyi_epsilon(rate: float, noise_multiplier: float, steps: int, delta: float) -> float:

@@ -167,7 +167,7 @@ def device_named(name: str) -> str:
 
 def _class_weights(embedding: ReleasedEmbedding) -> torch.Tensor:
     """Equal weights of the classes that stand out of their noise; a class that does not is not trained on."""
-    known = embedding.sizes > 4 * embedding.embedding_noise
+    known = embedding.standing_out
     if not known.any():
         known = np.ones(len(embedding.sizes), dtype=bool)
     return torch.from_numpy((known / known.sum()).astype(np.float32))
