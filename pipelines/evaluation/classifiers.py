@@ -49,7 +49,8 @@ def train_cnn(
     torch.set_num_threads(training.threads)
     torch.manual_seed(seed)
     # channels last: a third faster on a CPU, same arithmetic
-    model = paper_cnn(images.shape[1], images.shape[2], classes).to(memory_format=torch.channels_last)
+    model = paper_cnn(images.shape[1], images.shape[2], classes)
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     inputs = torch.from_numpy(np.ascontiguousarray(images, dtype=np.float32)).unsqueeze(1)
     targets = torch.from_numpy(labels.astype(np.int64))
     optimiser = torch.optim.Adam(model.parameters(), lr=training.rate)
