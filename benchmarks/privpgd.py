@@ -33,6 +33,7 @@ HELD_OUT = 0.2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--peer", choices=("MST", "AIM"), help="also run OpenDP's (pip install 'opendp[mbi]')")
+    parser.add_argument("--five", action="store_true", help="leave out the downstream error, which takes a second run")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     for table in load_tables(args.data) if _wants_tables(figures) else []:
         for epsilon in EPSILONS:
             if figures.wants(f"privpgd.{table.name}.{epsilon}."):
-                _table(figures, table, epsilon, peer)
+                _table(figures, table, epsilon, peer, downstream=not args.five)
     _cost(figures)
     if figures.wants("privpgd.large."):
         _large(figures)
@@ -67,7 +68,7 @@ def _slice(figures: Figures, table: CodedTable) -> None:
     figures.show("privpgd.slice.cpu_seconds", cost.cpu_seconds)
 
 
-def _table(figures: Figures, table: CodedTable, epsilon: str, peer: str | None) -> None:
+def _table(figures: Figures, table: CodedTable, epsilon: str, peer: str | None, downstream: bool) -> None:
     """Five metrics against the whole table; the downstream error from a second run that never saw the test rows."""
     name = f"privpgd.{table.name}.{epsilon}"
     with measured() as cost:
@@ -85,7 +86,7 @@ def _table(figures: Figures, table: CodedTable, epsilon: str, peer: str | None) 
             figures.show(f"{name}.{metric}", value, f"OpenDP {peer}", theirs[metric])
         figures.show(f"{name}.seconds", cost.seconds, f"OpenDP {peer}", peer_cost.seconds)
     figures.show(f"{name}.peak_mb", cost.peak_mb)
-    if figures.wants(f"{name}.downstream"):
+    if downstream and figures.wants(f"{name}.downstream"):
         _downstream(figures, table, epsilon, peer)
 
 

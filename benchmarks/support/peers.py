@@ -46,7 +46,8 @@ def opendp_table(name: str, table: CodedTable, codes: np.ndarray, epsilon: float
             if "insufficient budget" not in str(failure):
                 raise
             continue
-        return np.asarray(release.synthesize().select(names).to_numpy()).astype(np.int64)
+        # Values outside the keys have a cell of their own and come out as nulls; such rows have no code.
+        return np.asarray(release.synthesize().select(names).drop_nulls().to_numpy()).astype(np.int64)
     raise RuntimeError(f"OpenDP {name} refused its own split of the budget {ROUNDING_ATTEMPTS} times")
 
 
