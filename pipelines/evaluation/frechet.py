@@ -6,7 +6,7 @@ Theorem. Two Gaussians with means m, n and covariances A, B lie |m - n|^2 + tr(A
   apart in squared Wasserstein-2 distance (Dowson & Landau 1982); features of both sets are treated as Gaussian
   (Heusel et al. 2017).
 Comparable only between figures of one extractor: the ready one is a small network of our own, trained on the real
-training pictures; Inception or DINOv2 come as a TorchScript file that the user gives.
+training pictures; Inception or DINOv2 come as a file saved with torch.export that the user gives.
 """
 
 from __future__ import annotations
@@ -40,22 +40,21 @@ def trained_extractor(pictures: np.ndarray, labels: np.ndarray, classes: int, se
     from understudy.pipelines.evaluation.classifiers import Training, train_cnn
 
     model = train_cnn(pictures, labels, classes, seed, Training(epochs=2))
-    body = torch.nn.Sequential(*list(model.children())[:-1])
+    body = torch.nn.Sequential(*list(model.children())[:-1]).eval()
     return _torch_extractor(body)
 
 
 def extractor_from_file(path: Path) -> Extractor:
-    """A network saved with torch.jit, called with float pictures (n, channels, height, width) in [0, 1]."""
+    """A network saved with torch.export, its batch size dynamic, for floats (n, channels, height, width) in [0, 1]."""
     import torch
 
-    return _torch_extractor(torch.jit.load(str(path), map_location="cpu"))
+    return _torch_extractor(torch.export.load(path).module())
 
 
 def _torch_extractor(network: object) -> Extractor:
     import torch
 
     assert isinstance(network, torch.nn.Module)
-    network.eval()
 
     def features(pictures: np.ndarray) -> np.ndarray:
         found = []
