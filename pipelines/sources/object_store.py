@@ -20,7 +20,7 @@ from understudy.pipelines.object_stores import open_store, storing
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
 from understudy.pipelines.sources.csv_file import BLOCK_BYTES
-from understudy.pipelines.sources.parquet import PART_ROWS
+from understudy.pipelines.sources.parquet import MOST_ROWS
 
 _KEY = "source.uri"
 
@@ -109,7 +109,7 @@ class ObjectStoreSource:
                 continue
             run: list[int] = []
             for group, rows in enumerate(group_rows):
-                if run and sum(group_rows[i] for i in run) + rows > PART_ROWS:
+                if run and sum(group_rows[i] for i in run) + rows > MOST_ROWS:
                     found.append(StoredParquet(stored, tuple(run)))
                     run = []
                 run.append(group)

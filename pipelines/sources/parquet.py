@@ -16,7 +16,9 @@ from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
 from understudy.pipelines.sources.parquet_codes import coded_column
 
-PART_ROWS = 1_000_000
+PARTS, LEAST_ROWS, MOST_ROWS = 16, 65_536, 1_000_000
+"""A table is cut into so many parts, so that threads share it evenly, or into parts of so few or so many rows."""
+
 CODED_VALUES = 1 << 26
 """Most values of a row group that are held as codes at one time."""
 
@@ -65,14 +67,16 @@ class ParquetSource:
         return first
 
     def parts(self) -> Sequence[ParquetPart]:
-        """Runs of row groups of about PART_ROWS rows, none across two files."""
+        """Runs of row groups, none across two files."""
+        rows_in_all = sum(sum(group_rows) for *_, group_rows in self._footers)
+        most = min(max(rows_in_all // PARTS, LEAST_ROWS), MOST_ROWS)
         texts = tuple(field.name for field in self.schema() if _is_text(field.type))
         found = []
         for path, _, group_rows in self._footers:
             run: list[int] = []
             rows = 0
             for group, more in enumerate(group_rows):
-                if run and rows + more > PART_ROWS:
+                if run and rows + more > most:
                     found.append(ParquetPart(path, tuple(run), texts))
                     run, rows = [], 0
                 run.append(group)
