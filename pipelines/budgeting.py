@@ -38,7 +38,17 @@ def approve(
     pay_again: bool = False,
 ) -> Approval:
     """Refuse now what the ledger would refuse later: unknown account, other relation or unit, cap, changed spec."""
-    requests = tuple(
+    requests = requests_of(spec, plan, flow_run)
+    if resume:
+        _require_something_to_resume(ledger, spec)
+    loss = ledger.check(requests, pay_again=pay_again)
+    attempts = (ledger.attempt_for(request, pay_again=pay_again) for request in requests)
+    return Approval(tuple(replace(r, attempt=n) for r, n in zip(requests, attempts, strict=True)), loss)
+
+
+def requests_of(spec: ReleaseSpec, plan: MethodPlan, flow_run: str = "") -> tuple[ChargeRequest, ...]:
+    """Every planned charge in the terms of the spec's account."""
+    return tuple(
         ChargeRequest(
             account=spec.privacy.account,
             relation=spec.privacy.relation,
@@ -52,11 +62,6 @@ def approve(
         )
         for charge in plan.charges
     )
-    if resume:
-        _require_something_to_resume(ledger, spec)
-    loss = ledger.check(requests, pay_again=pay_again)
-    attempts = (ledger.attempt_for(request, pay_again=pay_again) for request in requests)
-    return Approval(tuple(replace(r, attempt=n) for r, n in zip(requests, attempts, strict=True)), loss)
 
 
 def stored_measurement(ledger: Ledger, store: MeasurementStore, approval: Approval) -> Measurement | None:

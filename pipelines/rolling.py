@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from understudy.pipelines.budgeting import requests_of
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.measurement import Measurement
@@ -93,7 +94,7 @@ def enter_series(
     series = series_of(spec, plan)
     name = f"{parent.name}@{series[:10]}@{spec.source.snapshot}"
     own = spec.model_copy(update={"privacy": spec.privacy.model_copy(update={"account": name})})
-    copies = 1 + max(ledger.attempt_for(request, pay_again) for request in _requests(own, plan))
+    copies = 1 + max(ledger.attempt_for(request, pay_again) for request in requests_of(own, plan))
     for copy in range(1, copies + 1):
         _pay(ledger, store, spec, plan, series, copy)
     _open(ledger, parent, name, event_of(plan), copies)
@@ -147,22 +148,6 @@ def _series_request(spec: ReleaseSpec, plan: MethodPlan, series: str, copy: int)
         snapshot=f"every {spec.rolling.period}" + ("" if copy == 1 else f", copy {copy}"),
         stage=STAGE,
         event=event_of(plan),
-    )
-
-
-def _requests(spec: ReleaseSpec, plan: MethodPlan) -> tuple[ChargeRequest, ...]:
-    return tuple(
-        ChargeRequest(
-            account=spec.privacy.account,
-            relation=spec.privacy.relation,
-            unit=spec.privacy.protected_unit,
-            release=spec.name,
-            spec_hash=spec.hash,
-            snapshot=spec.source.snapshot,
-            stage=charge.stage,
-            event=charge.event,
-        )
-        for charge in plan.charges
     )
 
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.encoding import encode_column
 from understudy.pipelines.gaussian.copula import marginals_of
-from understudy.pipelines.gaussian.layout import Layout, bounds
+from understudy.pipelines.gaussian.layout import Layout
 from understudy.pipelines.gaussian.noisy_moments import estimates_of
-from understudy.pipelines.gaussian.reading import read_numbers, to_grid
 from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.method import Agreement
+from understudy.pipelines.number_reading import bounds, read_numbers, to_grid
 
 DEVIATIONS = 6.0
 MODEL_SLACK = 0.03

@@ -83,9 +83,3 @@ class Layout:
     def width(self) -> int:
         sizes = sum(self.column(i).size for i in self.categories)
         return 1 + len(self.numeric) + len(self.null_row) + sizes
-
-
-def bounds(column: DomainColumn) -> tuple[float, float]:
-    """The least and greatest value of a numeric column in its own units; the last edge of wholes is exclusive."""
-    last = column.edges[-1] - 1 if column.kind in ("integer", "date") else column.edges[-1]
-    return float(column.edges[0]), float(last)

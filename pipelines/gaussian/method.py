@@ -12,7 +12,7 @@ from understudy.pipelines.gaussian import copula, learned_moments, noisy_moments
 from understudy.pipelines.gaussian.agreement import copula_agreement, moments_agreement
 from understudy.pipelines.gaussian.choice import advice
 from understudy.pipelines.gaussian.layout import Layout
-from understudy.pipelines.gaussian.options import GaussianOptions, read_options
+from understudy.pipelines.gaussian.options import GaussianOptions, gaussian_options
 from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.method import Agreement, MethodPlan, PrivateTable, Progress, Purchase
 from understudy.pipelines.spec import ReleaseSpec
@@ -29,13 +29,13 @@ class GaussianMethod:
     name = "gaussian"
 
     def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan:
-        options = read_options(spec, domain)
+        options = gaussian_options(spec, domain)
         made: MethodPlan = _mode_of(options, domain).plan(spec, domain, options)
         line, comparison = advice(spec, Layout.of(domain, options.label, 1), options)
         return replace(made, steps=(*made.steps, line), details={**made.details, "comparison": comparison})
 
     def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
-        options = read_options(spec, table.domain)
+        options = gaussian_options(spec, table.domain)
         return _mode_of(options, table.domain).measure(table, spec, options, plan, purchase)
 
     def generate(

@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from understudy.pipelines.encoding import encode_column
 from understudy.pipelines.gaussian.layout import Layout
-from understudy.pipelines.gaussian.reading import read_numbers, to_grid
+from understudy.pipelines.number_reading import read_numbers, to_grid
 
 BLOCK_ROWS = 2**14
 MAX_GRID = 2**12

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from understudy.pipelines.columns import Public
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.method_options import read_options
 from understudy.pipelines.spec import ReleaseSpec
 
 Mode = Literal["noisy-moments", "copula", "sampling-noise"]
@@ -43,12 +44,9 @@ class GaussianOptions(Public):
     )
 
 
-def read_options(spec: ReleaseSpec, domain: TableDomain) -> GaussianOptions:
+def gaussian_options(spec: ReleaseSpec, domain: TableDomain) -> GaussianOptions:
     """Check `method:` of the spec, and that the label names a column this mode can condition on."""
-    try:
-        options = GaussianOptions.model_validate(spec.method.options)
-    except ValidationError as error:
-        raise SpecError("\n".join(_explain(problem) for problem in error.errors()), _FIX) from None
+    options = read_options(spec, GaussianOptions)
     if spec.privacy.noise != "rounded":
         raise SpecError(
             f"the gaussian method draws rounded Gaussian noise only, not {spec.privacy.noise!r}",
@@ -57,17 +55,6 @@ def read_options(spec: ReleaseSpec, domain: TableDomain) -> GaussianOptions:
     if options.label is not None:
         _check_label(options.label, domain)
     return options
-
-
-_FIX = "correct `method:` in the spec; docs/gaussian.md describes its options"
-
-
-def _explain(problem: object) -> str:
-    assert isinstance(problem, dict)
-    key = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        return f"method.{key}: unknown option; valid ones: {', '.join(GaussianOptions.model_fields)}"
-    return f"method.{key}: {problem['msg']}"
 
 
 def _check_label(label: str, domain: TableDomain) -> None:

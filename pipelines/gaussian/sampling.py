@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from understudy.pipelines.decoding import decode_column
 from understudy.pipelines.domain import DomainColumn
-from understudy.pipelines.gaussian.layout import Layout, bounds
+from understudy.pipelines.gaussian.layout import Layout
 from understudy.pipelines.gaussian.model import ClassModel
+from understudy.pipelines.number_reading import bounds
 
 CHUNK_ROWS = 250_000
 

@@ -29,10 +29,10 @@ from typing import Literal
 import numpy as np
 
 from understudy.pipelines.kernel.features import FeatureBlocks
-from understudy.pipelines.mixing.sampling import poisson_draw
 from understudy.pipelines.privacy.events import Event, Gaussian, PoissonSampled, SelfComposed
 from understudy.pipelines.privacy.noise import RandomSource, rounded_gaussian
 from understudy.pipelines.privacy.relation import Relation
+from understudy.pipelines.privacy.sampling import poisson_draw
 
 COUNT_SHARE = 0.25
 """W over the norm of the features: class sizes within four noise multipliers of records, for 3% more noise."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from understudy.pipelines.columns import Public
 from understudy.pipelines.domain import DomainColumn, TableDomain
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.method_options import read_options
 from understudy.pipelines.spec import ReleaseSpec
 
 NUMERIC_KINDS = ("integer", "number", "date", "datetime")
@@ -68,15 +69,7 @@ class KernelOptions(Public):
 
 def kernel_options(spec: ReleaseSpec, domain: TableDomain) -> KernelOptions:
     """The options of this spec, checked. Reads no row."""
-    try:
-        options = KernelOptions.model_validate(spec.method.options)
-    except ValidationError as error:
-        problems = "\n".join(
-            f"method.{'.'.join(str(part) for part in problem['loc']) or 'options'}: "
-            + problem["msg"].removeprefix("Value error, ")
-            for problem in error.errors()
-        )
-        raise SpecError(problems, f"kernel knows: {', '.join(KernelOptions.model_fields)}") from None
+    options = read_options(spec, KernelOptions)
     _check_privacy(spec, options)
     _check_columns(options, domain)
     return options

@@ -18,8 +18,8 @@ from understudy.pipelines.encoding import encode_column
 from understudy.pipelines.kernel.features import on_levels
 from understudy.pipelines.kernel.options import KernelOptions, numeric_columns, width_of
 from understudy.pipelines.method import PrivateTable
-from understudy.pipelines.mixing.vectors import from_unit, typed, unit_column
 from understudy.pipelines.tensors import read_tensor, write_tensor
+from understudy.pipelines.unit_values import from_unit, typed, unit_column
 
 
 def grid_batches(table: PrivateTable, options: KernelOptions) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -19,17 +19,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from understudy.pipelines.errors import SpecError
 from understudy.pipelines.kernel.mechanism import EmbeddingDesign
-from understudy.pipelines.mixing.accounting import calibrated
-from understudy.pipelines.mixing.mechanism import MixtureDesign
 from understudy.pipelines.privacy.accounting import Loss, calibrate_gaussian, composed_loss
 from understudy.pipelines.privacy.relation import Budget, Relation
+from understudy.pipelines.privacy.sampled_noise import renyi_multiplier, sampled_multiplier
 
 RATES = (0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 MULTIPLY_ADDS_A_SECOND = 1e10
 """Of exact phases, on two cores: see `kernel.features_per_second` in docs/benchmarks.md. Only a guide for planning."""
-_GUIDE_ORDERS = (*range(2, 64), 80, 96, 128, 192, 256, 512, 1024)
 MOST_STEPS = 100_000
 
 
@@ -61,25 +58,11 @@ def step_schedules(budget: Budget, rows: int, classes: int, work: float, seconds
     for rate in RATES:
         cost = rate * rows * work / MULTIPLY_ADDS_A_SECOND + 1e-3
         steps = min(MOST_STEPS, max(1, int(seconds / cost)))
-        z = quick_multiplier(rate, steps, budget)
+        z = renyi_multiplier(rate, steps, None, budget)
         expected = rate * size
         error = math.sqrt((z / expected) ** 2 + (1 - rate) / expected) / math.sqrt(steps)
         found.append(Schedule("steps", rate, steps, z, error, steps * cost))
     return found
-
-
-def quick_multiplier(rate: float, steps: int, budget: Budget) -> float:
-    """Noise that a Renyi bound over whole orders accepts: an upper bound, in milliseconds, to within 1%."""
-    epsilon, delta = float(budget.epsilon), float(budget.delta)
-    low, high = 0.05, 0.1
-    while _renyi_epsilon(rate, high, steps, delta) > epsilon:
-        low, high = high, high * 1.5
-        if high > 1e6:
-            raise SpecError("no noise level fits this budget", "raise epsilon, or take fewer steps")
-    while high / low > 1.01:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if _renyi_epsilon(rate, middle, steps, delta) > epsilon else (low, middle)
-    return high
 
 
 def certified(design: EmbeddingDesign, budget: Budget) -> tuple[EmbeddingDesign, Loss]:
@@ -88,21 +71,10 @@ def certified(design: EmbeddingDesign, budget: Budget) -> tuple[EmbeddingDesign,
         z = calibrate_gaussian(budget, relation=design.relation)
         final = replace(design, noise_multiplier=z)
         return final, composed_loss([final.event()], float(budget.delta), design.relation)
-    z = calibrated(MixtureDesign("poisson", design.rate, 1, 1, 1.0), design.blocks, None, budget, tolerance=2e-3)
+    z = sampled_multiplier(design.rate, design.blocks, None, budget, tolerance=2e-3)
     while True:  # the search used a coarser grid, and replaced records cost more than it knows
         final = replace(design, noise_multiplier=z)
         loss = composed_loss([final.event(design.blocks)], float(budget.delta), design.relation)
         if loss.epsilon <= float(budget.epsilon):
             return final, loss
         z *= 1.01 if design.relation is Relation.ADD_REMOVE else 1.05
-
-
-def _renyi_epsilon(rate: float, noise_multiplier: float, steps: int, delta: float) -> float:
-    from understudy.pipelines.kernel.functional import (
-        sequential,
-        subsampled_functional_gaussian,
-        tightly_converted,
-    )
-
-    curve = subsampled_functional_gaussian(rate, noise_multiplier, _GUIDE_ORDERS)
-    return tightly_converted(sequential([(curve, steps)]), delta)

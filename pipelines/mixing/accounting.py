@@ -17,20 +17,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.mixing.mechanism import MixtureDesign
 from understudy.pipelines.mixing.paper import theorem_1_epsilon
 from understudy.pipelines.privacy.accounting import Loss, calibrate_gaussian, composed_loss
-from understudy.pipelines.privacy.events import Gaussian, PoissonSampled, SelfComposed
+from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.relation import Budget, Relation
+from understudy.pipelines.privacy.sampled_noise import sampled_multiplier
 
 ORDERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 DIRECTIONS = 64
 """A record's energy is taken to spread over this many directions (fewer, if it has fewer numbers)."""
-MIN_MULTIPLIER, MAX_MULTIPLIER = 0.1, 1e5
-_STEP = 1.3
 
 
 @dataclass(frozen=True)
@@ -50,17 +48,8 @@ def statistics_multiplier(budget: Budget, share: float) -> float:
 
 def calibrated(design: MixtureDesign, mixtures: int, spent: float | None, budget: Budget, tolerance: float) -> float:
     """Smallest multiplier (relative `tolerance`, rounded up) that keeps mixtures and what is `spent` in budget."""
-    delta, target = float(budget.delta), float(budget.epsilon)
-
-    def leaf(z: float) -> PoissonSampled:
-        event = replace(design, noise_multiplier=z).event(1)
-        assert isinstance(event, SelfComposed)
-        assert isinstance(event.event, PoissonSampled)
-        return event.event
-
-    start = _smallest(lambda z: _renyi_epsilon(leaf(z), mixtures, spent, delta), target, 0.01, 1.0)
-    interval = min(1e-3, target / 1000) if tolerance < 0.01 else min(4e-3, target / 300)
-    return _smallest(lambda z: _coarse_epsilon(leaf(z), mixtures, spent, delta, interval), target, tolerance, start)
+    distance = 1.0 if design.sampler == "poisson" else 2.0  # the event's multiplier is the design's over this
+    return distance * sampled_multiplier(design.inclusion, mixtures, spent, budget, tolerance)
 
 
 def certified(design: MixtureDesign, mixtures: int, spent: float | None, budget: Budget) -> tuple[MixtureDesign, Loss]:
@@ -101,56 +90,3 @@ def paper_epsilon(design: MixtureDesign, class_size: float, mixtures: int, delta
     """What the paper's corrected theorem would say at this noise, with its own label noise at the same std."""
     std = design.noise_multiplier / design.order
     return theorem_1_epsilon(design.order, std, std, max(design.order, round(class_size)), mixtures, delta)
-
-
-@lru_cache(maxsize=512)
-def _coarse_epsilon(leaf: PoissonSampled, count: int, spent: float | None, delta: float, interval: float) -> float:
-    """A pessimistic PLD bound on a coarser grid than the ledger's: an upper bound itself, and ten times faster."""
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    total = pld.from_gaussian_mechanism(
-        leaf.event.noise_multiplier, value_discretization_interval=interval, sampling_prob=leaf.rate
-    ).self_compose(count)
-    if spent is not None:
-        total = total.compose(pld.from_gaussian_mechanism(spent, value_discretization_interval=interval))
-    return float(total.get_epsilon_for_delta(delta))
-
-
-def _renyi_epsilon(leaf: PoissonSampled, count: int, spent: float | None, delta: float) -> float:
-    """A Renyi bound, far faster and above the PLD's: where the search begins."""
-    import dp_accounting
-    from dp_accounting.rdp import RdpAccountant
-
-    accountant = RdpAccountant([*range(2, 64), 128, 256, 512])  # whole orders are quick; this only starts the search
-    gaussian = dp_accounting.GaussianDpEvent(leaf.event.noise_multiplier)
-    accountant.compose(dp_accounting.PoissonSampledDpEvent(leaf.rate, gaussian), count)
-    if spent is not None:
-        accountant.compose(dp_accounting.GaussianDpEvent(spent))
-    return float(accountant.get_epsilon(delta))
-
-
-def _smallest(epsilon: Callable[[float], float], target: float, tolerance: float, start: float) -> float:
-    """Smallest z with epsilon(z) <= target. Epsilon falls with z; evaluations are slow, so interpolate in logs."""
-    high, at_high = start, epsilon(start)
-    while at_high > target:
-        if high > MAX_MULTIPLIER:
-            raise SpecError("no noise level fits this budget", "raise epsilon, or lower statistics_share")
-        high *= _STEP
-        at_high = epsilon(high)
-    low, at_low = high / _STEP, epsilon(high / _STEP)
-    while at_low <= target and low > MIN_MULTIPLIER:
-        high, at_high = low, at_low
-        low /= _STEP
-        at_low = epsilon(low)
-    while high / low > 1 + tolerance and at_low > target:
-        share = math.log(at_low / target) / math.log(at_low / max(at_high, 1e-9))
-        guess = low * (high / low) ** min(max(share, 0.0), 1.0)
-        # Aim half a tolerance beside the root, above and below in turn, so that both ends close in.
-        for aim in (guess * (1 + tolerance / 2), guess / (1 + tolerance / 2)):
-            z = aim if low < aim < high else math.sqrt(low * high)
-            found = epsilon(z)
-            if found <= target:
-                high, at_high = z, found
-            else:
-                low, at_low = z, found
-    return high

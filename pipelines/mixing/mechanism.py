@@ -31,7 +31,6 @@ import numba
 import numpy as np
 
 from understudy.pipelines.mixing.grid import MAX_NORM
-from understudy.pipelines.mixing.sampling import Draw, fixed_draw, poisson_draw
 from understudy.pipelines.privacy.events import Event, Gaussian, PoissonSampled, SelfComposed
 from understudy.pipelines.privacy.noise import RandomSource, rounded_gaussian
 from understudy.pipelines.privacy.noise_table import (
@@ -40,6 +39,7 @@ from understudy.pipelines.privacy.noise_table import (
     add_draws,
     gaussian_table,
 )
+from understudy.pipelines.privacy.sampling import Draw, fixed_draw, poisson_draw
 
 GRID_SIGMA = 1024.0
 MIN_NORM_BOUND = 128

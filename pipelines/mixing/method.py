@@ -43,9 +43,10 @@ from understudy.pipelines.mixing.release import (
 )
 from understudy.pipelines.mixing.restore import SumReader
 from understudy.pipelines.mixing.slices import SlicedArrays, slice_key, table_of
-from understudy.pipelines.mixing.vectors import bounds, read_vectors, to_batch, to_unit, unit_column
+from understudy.pipelines.number_reading import bounds
 from understudy.pipelines.privacy.noise import RandomSource
 from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.unit_values import read_vectors, to_batch, to_unit, unit_column
 
 STATISTICS = "class-statistics"
 MIXTURES = "mixtures"

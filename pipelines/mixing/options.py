@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from understudy.pipelines.columns import Public
 from understudy.pipelines.domain import DomainColumn, TableDomain
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.method_options import read_options
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.spec import ReleaseSpec
 
@@ -90,15 +91,7 @@ def mixing_options(spec: ReleaseSpec, domain: TableDomain) -> MixingOptions:
                 f"method.{key}: it changes what is made of the measurement, not what is measured, so it costs nothing",
                 f"move it: `generate: {{{key}: ...}}`",
             )
-    try:
-        options = MixingOptions.model_validate(spec.method.options)
-    except ValidationError as error:
-        problems = "\n".join(
-            f"method.{'.'.join(str(part) for part in problem['loc']) or 'options'}: "
-            + problem["msg"].removeprefix("Value error, ")
-            for problem in error.errors()
-        )
-        raise SpecError(problems, f"mixing knows: {', '.join(MixingOptions.model_fields)}") from None
+    options = read_options(spec, MixingOptions)
     _check_privacy(spec)
     _check_columns(options, domain)
     image = spec.generate.image

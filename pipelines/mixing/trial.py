@@ -22,9 +22,9 @@ from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.method import PlannedCharge
 from understudy.pipelines.mixing.method import MixingMethod
 from understudy.pipelines.mixing.options import mixing_options
-from understudy.pipelines.mixing.vectors import read_vectors
 from understudy.pipelines.privacy.noise import RandomSource
 from understudy.pipelines.spec import MethodSpec, ReleaseSpec
+from understudy.pipelines.unit_values import read_vectors
 
 
 @dataclass(frozen=True)

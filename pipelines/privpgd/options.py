@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from understudy.pipelines.columns import Public
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.marginals.workload import Named, Split
+from understudy.pipelines.method_options import read_options
 from understudy.pipelines.privpgd.statistics import StatisticOptions, refuse_what_cannot_be_bought
 from understudy.pipelines.spec import ReleaseSpec
 
@@ -32,13 +33,7 @@ class PrivPGDOptions(Public):
 
 
 def privpgd_options(spec: ReleaseSpec, domain: TableDomain) -> PrivPGDOptions:
-    try:
-        options = PrivPGDOptions.model_validate(spec.method.options)
-    except ValidationError as error:
-        problems = "\n".join(
-            f"method.{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors()
-        )
-        raise SpecError(problems, f"privpgd knows: {', '.join(PrivPGDOptions.model_fields)}") from None
+    options = read_options(spec, PrivPGDOptions)
     refuse_what_cannot_be_bought(options.statistics, spec, domain)
     if options.marginals == "adaptive":
         if options.statistics:

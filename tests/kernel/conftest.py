@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 import torch
 
-from tests.mixing.conftest import ReplayedWords, SeededWords
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.kernel.method import KernelMethod
 from understudy.pipelines.spec import parse_spec
@@ -78,13 +77,3 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture
-def seeded() -> type[SeededWords]:
-    return SeededWords
-
-
-@pytest.fixture
-def replayed() -> type[ReplayedWords]:
-    return ReplayedWords

@@ -9,9 +9,9 @@ from hypothesis.extra.numpy import arrays
 from understudy.pipelines.mixing import mechanism
 from understudy.pipelines.mixing.grid import clip_rows, on_grid, placed
 from understudy.pipelines.mixing.mechanism import MixtureDesign, exact_sums, release_mixtures
-from understudy.pipelines.mixing.sampling import Draw
 from understudy.pipelines.mixing.statistics import NORM_BOUND, StatisticsDesign, exact_statistics
 from understudy.pipelines.privacy.events import Gaussian, PoissonSampled, SelfComposed
+from understudy.pipelines.privacy.sampling import Draw
 
 POISSON = MixtureDesign("poisson", rate=0.2, order=4, minimum=12, noise_multiplier=1.5)
 FIXED = MixtureDesign("fixed", rate=0.2, order=4, minimum=12, noise_multiplier=1.5)

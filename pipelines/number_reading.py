@@ -14,9 +14,14 @@ from numba import njit
 from understudy.pipelines.datetext import read_moments
 from understudy.pipelines.domain import MICROSECONDS_A_DAY, DomainColumn
 from understudy.pipelines.encoding import NUMBER_TEXT, readable
-from understudy.pipelines.gaussian.layout import bounds
 
 _UNITS_A_DAY = {"D": 1, "s": 86_400, "ms": 86_400_000, "us": MICROSECONDS_A_DAY, "ns": 86_400_000_000_000}
+
+
+def bounds(column: DomainColumn) -> tuple[float, float]:
+    """The least and greatest value of a numeric column in its own units; the last edge of wholes is exclusive."""
+    last = column.edges[-1] - 1 if column.kind in ("integer", "date") else column.edges[-1]
+    return float(column.edges[0]), float(last)
 
 
 def read_numbers(values: pa.Array, column: DomainColumn) -> np.ndarray:

@@ -13,8 +13,8 @@ import pyarrow as pa
 from understudy.pipelines.decoding import decode_column
 from understudy.pipelines.domain import DomainColumn, TableDomain
 from understudy.pipelines.encoding import encode_column
-from understudy.pipelines.gaussian.reading import read_numbers
 from understudy.pipelines.method import PrivateTable
+from understudy.pipelines.number_reading import bounds, read_numbers
 
 
 def read_vectors(table: PrivateTable, label: str) -> tuple[np.ndarray, np.ndarray]:
@@ -38,12 +38,6 @@ def unit_column(values: pa.Array | pa.ChunkedArray, column: DomainColumn) -> np.
     """Unit coordinates of one column; NaN where null or unreadable."""
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     return np.concatenate([np.zeros(0), *(to_unit(read_numbers(chunk, column), column) for chunk in chunks)])
-
-
-def bounds(column: DomainColumn) -> tuple[float, float]:
-    """The least and greatest value; whole-number columns keep their upper edge outside."""
-    last = column.edges[-1] if column.kind == "number" else column.edges[-1] - 1
-    return float(column.edges[0]), float(last)
 
 
 def to_unit(numbers: np.ndarray, column: DomainColumn) -> np.ndarray:
