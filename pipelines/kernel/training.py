@@ -16,6 +16,8 @@ Checkpoints hold released state only: weights, optimiser and step. A killed run 
 from __future__ import annotations
 
 import math
+import os
+import pickle
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,8 +136,8 @@ def train(
 ) -> Generator:
     """A trained generator; with a checkpoint, one that survives being killed."""
     trainer = Trainer(embedding, shape, plan, seed)
-    if checkpoint is not None and checkpoint.exists():
-        trainer.restore(torch.load(checkpoint, weights_only=True))
+    if checkpoint is not None and (state := saved_state(checkpoint)) is not None:
+        trainer.restore(state)
     saved, loss = time.monotonic(), math.nan
     while trainer.done < plan.steps:
         found = trainer.step()
@@ -154,9 +156,18 @@ def train(
 def save(state: dict[str, object], path: Path) -> None:
     """Whole or not at all: a run killed while writing leaves the checkpoint before it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
+    partial = path.with_suffix(f".{os.getpid()}.partial")  # two runs of one release may train at the same time
     torch.save(state, partial)
     partial.replace(path)
+
+
+def saved_state(path: Path) -> dict[str, object] | None:
+    """The checkpoint, or None if there is none that can be read: training from the start costs time only."""
+    try:
+        state: dict[str, object] = torch.load(path, weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):
+        return None
+    return state
 
 
 def device_named(name: str) -> str:

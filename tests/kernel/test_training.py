@@ -110,6 +110,13 @@ def test_a_stopped_training_ends_as_an_uninterrupted_one(seeded, tmp_path, one_a
         torch.testing.assert_close(a, b)
 
 
+def test_a_damaged_checkpoint_costs_time_only(seeded, tmp_path):
+    (tmp_path / "half.pt").write_bytes(b"not a checkpoint")
+    steps = []
+    train(embedding(1.0, seeded(4)), SHAPE, PLAN, 3, lambda done, *_: steps.append(done), tmp_path / "half.pt")
+    assert steps == list(range(1, 31))
+
+
 def test_a_finished_training_is_not_repeated(seeded, tmp_path):
     released, steps = embedding(1.0, seeded(4)), []
     for _ in range(2):
