@@ -15,20 +15,19 @@ CNN (`.discriminant_accuracy`): seconds instead of minutes, for comparing orders
 from __future__ import annotations
 
 import argparse
-import gzip
 import random
 import tempfile
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 import understudy
 from benchmarks.support.figures import Cost, Figures, measured
+from benchmarks.support.pictures import FOLDERS, Pictures, load_pictures
 from understudy.pipelines.evaluation.classifiers import Training, cnn_accuracy, discriminant_accuracy, train_cnn
 from understudy.pipelines.mixing.design import MixingDesign, decide
 from understudy.pipelines.mixing.figure import plot_epsilon_against_noise
@@ -51,7 +50,6 @@ from understudy.pipelines.privacy.relation import Budget
 
 DELTA = Decimal("1e-5")
 SIDE, CLASSES = 28, 10
-FOLDERS = {"mnist": "mnist", "fashion": "fashion_mnist"}
 EPSILONS = ("10", "20", "1", "3")
 GREY = 0.2  # a public constant near the middle of any picture, subtracted before class means are bought
 # Norm bounds of a picture and of its residual: medians in the other set, so that none is looked up in its own.
@@ -68,13 +66,6 @@ PAPER_WITHOUT_NOISE = {
 }
 HELD_OUT = 2000
 LONG_RECORDS, LONG_WIDTH = (250_000, 1_000_000, 2_000_000), 100
-
-
-class Pictures(NamedTuple):
-    images: np.ndarray
-    labels: np.ndarray
-    test_images: np.ndarray
-    test_labels: np.ndarray
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -364,14 +355,9 @@ def _algorithm_1_without_numpy(
 
 
 def _load(folder: Path) -> Pictures:
-    def read(name: str, header: int) -> np.ndarray:
-        with gzip.open(folder / f"{name}-ubyte.gz") as file:
-            return np.frombuffer(file.read(), dtype=np.uint8, offset=header)
-
-    def images(part: str) -> np.ndarray:
-        return read(f"{part}-images-idx3", 16).reshape(-1, SIDE * SIDE) / np.float32(255)
-
-    def labels(part: str) -> np.ndarray:
-        return read(f"{part}-labels-idx1", 8).astype(np.int64)
-
-    return Pictures(images("train"), labels("train"), images("t10k"), labels("t10k"))
+    """Pictures as rows of numbers in [0, 1]."""
+    pictures = load_pictures(folder)
+    images, test_images = (
+        part.reshape(-1, SIDE * SIDE) / np.float32(255) for part in (pictures.images, pictures.test_images)
+    )
+    return Pictures(images, pictures.labels, test_images, pictures.test_labels)

@@ -12,7 +12,7 @@ FOLDERS = {"mnist": "mnist", "fashion": "fashion_mnist"}
 
 
 class Pictures(NamedTuple):
-    """Bytes (n, 28, 28) and digits."""
+    """Pictures (as bytes of 28 x 28 when loaded) and their classes."""
 
     images: np.ndarray
     labels: np.ndarray
