@@ -77,10 +77,10 @@ def run(args: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as home:
         os.environ["UNDERSTUDY_HOME"] = home
         for name, folder in FOLDERS.items():
-            if figures.wants(f"kernel.{name}") and (args.data / folder).is_dir():
+            if figures.wants(f"kernel.{name}.") and (args.data / folder).is_dir():
                 pictures = load_pictures(args.data / folder)
                 for epsilon in EPSILONS:
-                    if figures.wants(f"kernel.{name}.{epsilon}"):
+                    if figures.wants(f"kernel.{name}.{epsilon}."):
                         _accuracy(figures, pictures, name, epsilon, args)
 
 
