@@ -25,6 +25,7 @@ from understudy.pipelines.spec import ReleaseSpec, load_spec
 from understudy.pipelines.workspace import Workspace
 
 MOST_LINES = 12
+MOST_CHARGES = 8
 MOST_RELEASES = 1000
 
 
@@ -44,8 +45,11 @@ def show_plan(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize) -> None:
     click.echo(f"{spec.name}, snapshot {spec.source.snapshot}, method {plan.method}")
     click.echo(f"protects    {privacy.protected_unit} ({privacy.relation.value})")
     click.echo(f"would spend epsilon {loss.epsilon:.4f} at delta {privacy.delta} ({loss.accountant} accountant)")
-    for charge in plan.charges:
+    for charge in plan.charges[:MOST_CHARGES]:
         click.echo(f"            {charge.stage}: {describe(charge.event)}")
+    if len(plan.charges) > MOST_CHARGES:
+        more = len(plan.charges) - MOST_CHARGES
+        click.echo(f"            ... and {more} more charges, up to {plan.charges[-1].stage}")
     for step in plan.steps:
         click.echo(f"   - {step}")
     for caution in cautions(spec):

@@ -106,6 +106,9 @@ def test_killed_in_the_middle_of_training(studio: Studio, run: Run) -> None:
 def test_steps_are_bought_in_chunks_and_kept_when_killed(studio: Studio, run: Run) -> None:
     text = SPEC.replace("frequencies: 500}", "frequencies: 100, release: steps, rate: 0.05, steps: 120}")
     studio.spec.write_text(text.replace("training_steps: 250", "training_steps: 20"))
+    many = studio.folder / "many.yaml"
+    many.write_text(text.replace("steps: 120", "steps: 500"))
+    assert "... and 2 more charges, up to steps-00009" in run("plan", many).output
     assert run_command(studio.folder, studio.home, "release", studio.spec, fault="after_t2") == -signal.SIGKILL
     first = studio.charges
     assert [charge.stage for charge in first] == ["steps-00000"]
