@@ -15,6 +15,7 @@ from understudy.pipelines.kernel.options import (
     class_names,
     picture_of,
     smoothing_of,
+    steps_that_fit,
     width_of,
 )
 from understudy.pipelines.kernel.schedule import Schedule, certified, once_schedule, step_schedules
@@ -58,7 +59,9 @@ def decide(spec: ReleaseSpec, domain: TableDomain, options: KernelOptions) -> De
         blocks = -(-options.frequencies // frequencies)
         rate = 1.0
     else:
-        schedules += step_schedules(budget, options.rows, classes, work, options.seconds)
+        schedules += step_schedules(
+            budget, options.rows, classes, work, options.seconds, steps_that_fit(options, classes)
+        )
         best = min(schedules[1:], key=lambda schedule: schedule.error)
         rate = options.rate or best.rate
         near = min(schedules[1:], key=lambda schedule: abs(schedule.rate - rate))

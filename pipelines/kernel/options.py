@@ -16,7 +16,7 @@ from understudy.pipelines.spec import ReleaseSpec
 NUMERIC_KINDS = ("integer", "number", "date", "datetime")
 MAX_WIDTH = 65_536
 MAX_NUMBERS = 50_000_000
-"""Released numbers in one charge: 400 MB."""
+"""Released numbers in all: 400 MB, which are held at once."""
 DEFAULT_BANDWIDTHS = (0.11, 0.21)
 """Times the root of the number of values: 3 and 6 for pictures of 28 x 28 pixels."""
 DEFAULT_SMOOTHING = 0.7
@@ -92,6 +92,10 @@ def bandwidths_of(options: KernelOptions, width: int) -> tuple[float, ...]:
     return options.bandwidths or tuple(share * math.sqrt(width) for share in DEFAULT_BANDWIDTHS)
 
 
+def steps_that_fit(options: KernelOptions, classes: int) -> int:
+    return max(1, MAX_NUMBERS // (classes * (2 * options.frequencies + 1)))
+
+
 def picture_of(options: KernelOptions, domain: TableDomain) -> tuple[int, int, int] | None:
     """Height, width and channels, where a record is one picture and nothing else."""
     if len(domain.tensors) != 1 or numeric_columns(options, domain):
@@ -141,9 +145,9 @@ def _check_columns(options: KernelOptions, domain: TableDomain) -> None:
     names = set(class_names(options, domain))
     if options.class_sizes is not None and set(options.class_sizes) != names:
         raise SpecError("method.class_sizes must give one size for each class", f"give {', '.join(sorted(names))}")
-    numbers = len(names) * 2 * options.frequencies
+    numbers = len(names) * (2 * options.frequencies + 1) * (options.steps or 1)
     if numbers > MAX_NUMBERS:
         raise SpecError(
-            f"{numbers:,} numbers would be released at once; {MAX_NUMBERS:,} is the most",
-            "lower method.frequencies",
+            f"{numbers:,} numbers would be released; {MAX_NUMBERS:,} is the most",
+            "lower method.frequencies or method.steps",
         )

@@ -27,7 +27,6 @@ from understudy.pipelines.privacy.sampled_noise import renyi_multiplier, sampled
 RATES = (0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 MULTIPLY_ADDS_A_SECOND = 1e10
 """Of exact phases, on two cores: see `kernel.features_per_second` in docs/benchmarks.md. Only a guide for planning."""
-MOST_STEPS = 100_000
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,13 @@ def once_schedule(
     return Schedule("once", 1.0, 1, z, z * unit_factor / size, rows * work / MULTIPLY_ADDS_A_SECOND)
 
 
-def step_schedules(budget: Budget, rows: int, classes: int, work: float, seconds: float) -> list[Schedule]:
-    """One candidate for each rate: as many steps as the time allows, noise by a quick Renyi bound."""
+def step_schedules(budget: Budget, rows: int, classes: int, work: float, seconds: float, most: int) -> list[Schedule]:
+    """One candidate for each rate: as many steps as time and memory (`most`) allow, noise by a quick Renyi bound."""
     size = max(1.0, rows / classes)
     found = []
     for rate in RATES:
         cost = rate * rows * work / MULTIPLY_ADDS_A_SECOND + 1e-3
-        steps = min(MOST_STEPS, max(1, int(seconds / cost)))
+        steps = min(most, max(1, int(seconds / cost)))
         z = renyi_multiplier(rate, steps, None, budget)
         expected = rate * size
         error = math.sqrt((z / expected) ** 2 + (1 - rate) / expected) / math.sqrt(steps)

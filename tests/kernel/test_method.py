@@ -9,6 +9,7 @@ import pytest
 from tests.kernel.conftest import Rows, Shop, planned, shapes
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.kernel import design as design_module
+from understudy.pipelines.kernel import options as options_module
 from understudy.pipelines.kernel.design import from_facts, to_facts
 from understudy.pipelines.kernel.method import KernelMethod
 from understudy.pipelines.privacy.accounting import composed_loss
@@ -86,6 +87,12 @@ def test_the_schedule_is_chosen_by_predicted_error_and_shown():
     assert table[0]["error"] < best["error"]
 
 
+def test_no_schedule_releases_more_than_memory_holds(monkeypatch):
+    monkeypatch.setattr(options_module, "MAX_NUMBERS", 120_300)
+    _, _, plan = planned(method=", release: steps, seconds: 3")
+    assert plan.details["design"]["blocks"] == 100
+
+
 def test_a_design_survives_its_facts():
     _, _, plan = planned(method=", bandwidths: [1, 2], smoothing: 0.3")
     design = from_facts(json.loads(json.dumps(plan.details["design"])))
@@ -159,6 +166,7 @@ def test_numeric_columns_without_a_label(seeded):
         ({"privacy": ", unit: {entity: who, max_rows: 2}", "method": STEPS}, "one row each"),
         ({"column": "sex: {type: category, values: [F, M]}"}, "not numeric: sex"),
         ({"generate": ", generator: conv"}, "28 or 32 pixels"),
+        ({"method": ", release: steps, rate: 0.1, steps: 50000"}, "60,150,000 numbers would be released"),
         ({"generate": ", class_mix: {square: 1}"}, "no class is called square"),
     ],
 )
