@@ -35,10 +35,6 @@ class Decision:
     loss: Loss
     schedules: tuple[Schedule, ...]
 
-    @property
-    def chunks(self) -> list[tuple[int, int]]:
-        return chunks_of(self.design)
-
 
 def chunks_of(design: EmbeddingDesign) -> list[tuple[int, int]]:
     """Ranges of steps, each paid for by one charge and kept before the next begins."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from understudy import __version__
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
@@ -177,9 +178,10 @@ def _training(generate: GenerateSpec, shape: Shape) -> TrainingPlan:
 
 
 def _training_key(embedding: ReleasedEmbedding, plan: TrainingPlan) -> str:
-    """Names a training run: what was released, and how it is trained on. Public, since both are."""
+    """Names a training run: what was released, how it is trained on, and by which version. All of it is public."""
     data = sha256(np.ascontiguousarray(embedding.released).tobytes()).hexdigest()
-    return hash_of({"released": data, "plan": asdict(plan), "design": to_facts(embedding.design)})
+    facts = {"plan": asdict(plan), "design": to_facts(embedding.design), "version": __version__}
+    return hash_of({"released": data, **facts})
 
 
 def _check_mix(generate: GenerateSpec, names: list[str]) -> None:
@@ -211,7 +213,7 @@ def _charges(decision: Decision) -> tuple[PlannedCharge, ...]:
         return (PlannedCharge(EMBEDDING, design.event()),)
     return tuple(
         PlannedCharge(f"{STEPS}-{number:05d}", design.event(stop - start))
-        for number, (start, stop) in enumerate(decision.chunks)
+        for number, (start, stop) in enumerate(chunks_of(design))
     )
 
 
