@@ -8,12 +8,14 @@ marginals, rounded Gaussian noise from the operating system.
 from __future__ import annotations
 
 import argparse
+import sys
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 
+from benchmarks.support import peers
 from benchmarks.support.figures import Figures, measured
-from benchmarks.support.peers import opendp_table, peer_is_installed
 from benchmarks.support.tables import CodedTable, adult_slice, load_tables
 from understudy.pipelines.evaluation import paper_metrics as metrics
 from understudy.pipelines.marginals.mechanism import calibrate_marginals, release_counts
@@ -32,20 +34,35 @@ HELD_OUT = 0.2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--peer", choices=("MST", "AIM"), help="also run OpenDP's (pip install 'opendp[mbi]')")
-    parser.add_argument("--five", action="store_true", help="leave out the downstream error, which takes a second run")
+    held_out = "score all metrics of one run that sees four fifths of the rows; always so beside a peer"
+    parser.add_argument("--held-out", action="store_true", help=held_out)
+    parser.add_argument("--peer", nargs="+", choices=peers.NAMES, default=[], help="also run these")
+    parser.add_argument("--peer-python", default=sys.executable, metavar="PATH", help="interpreter that has the peers")
+    parser.add_argument("--peer-limit", type=float, default=3600, metavar="SECONDS", help="stop a peer after this long")
 
 
 def run(args: argparse.Namespace) -> None:
     figures = Figures(args.only)
-    peer = args.peer if args.peer and peer_is_installed() else None
+    others = [peers.Peer(name, args.peer_python, args.peer_limit) for name in args.peer]
+    try:
+        for peer in others:
+            peer.check_installed()
+        _run(figures, args.data, others, held_out=args.held_out or bool(others))
+    except peers.PeerError as failure:
+        sys.exit(str(failure))
+
+
+def _run(figures: Figures, data: Path, others: list[peers.Peer], *, held_out: bool) -> None:
     _warm_up()
-    if figures.wants("privpgd.slice.") and (table := adult_slice(args.data)) is not None:
+    if figures.wants("privpgd.slice.") and (table := adult_slice(data)) is not None:
         _slice(figures, table)
-    for table in load_tables(args.data) if _wants_tables(figures) else []:
+    for table in load_tables(data) if _wants_tables(figures) else []:
         for epsilon in EPSILONS:
             if figures.wants(f"privpgd.{table.name}.{epsilon}."):
-                _table(figures, table, epsilon, peer, downstream=not args.five)
+                if held_out:
+                    _held_out_table(figures, table, epsilon, others)
+                else:
+                    _whole_table(figures, table, epsilon)
     _cost(figures)
     if figures.wants("privpgd.large."):
         _large(figures)
@@ -68,40 +85,51 @@ def _slice(figures: Figures, table: CodedTable) -> None:
     figures.show("privpgd.slice.cpu_seconds", cost.cpu_seconds)
 
 
-def _table(figures: Figures, table: CodedTable, epsilon: str, peer: str | None, downstream: bool) -> None:
+def _whole_table(figures: Figures, table: CodedTable, epsilon: str) -> None:
     """Five metrics against the whole table; the downstream error from a second run that never saw the test rows."""
     name = f"privpgd.{table.name}.{epsilon}"
     with measured() as cost:
         fake = _privpgd(table, table.codes, float(epsilon))
-    ours = _scores(table, fake)
-    if peer is None:
+    for metric, value in _scores(table, table.codes, fake).items():
+        figures.show(f"{name}.{metric}", value)
+    figures.show(f"{name}.seconds", cost.seconds)
+    figures.show(f"{name}.peak_mb", cost.peak_mb)
+    if figures.wants(f"{name}.downstream"):
+        seen, unseen = _split(table)
+        figures.show(f"{name}.downstream", _downstream(table, unseen, _privpgd(table, seen, float(epsilon))))
+
+
+def _held_out_table(figures: Figures, table: CodedTable, epsilon: str, others: list[peers.Peer]) -> None:
+    """Every metric of one run a side: five against the rows it saw, the downstream error against the rest."""
+    name = f"privpgd.{table.name}.{epsilon}"
+    seen, unseen = _split(table)
+
+    def all_scores(fake: np.ndarray) -> dict[str, float]:
+        return {**_scores(table, seen, fake), "downstream": _downstream(table, unseen, fake)}
+
+    with measured() as cost:
+        fake = _privpgd(table, seen, float(epsilon))
+    ours = {**all_scores(fake), "seconds": cost.seconds}
+    figures.show(f"{name}.peak_mb", cost.peak_mb)
+    if not others:
         for metric, value in ours.items():
             figures.show(f"{name}.{metric}", value)
-        figures.show(f"{name}.seconds", cost.seconds)
-    else:
-        with measured() as peer_cost:
-            other = opendp_table(peer, table, table.codes, float(epsilon), DELTA)
-        theirs = _scores(table, other)
+    for peer in others:
+        result = peer.run(peers.Task(seen, table.sizes, float(epsilon), DELTA, PARTICLES))
+        theirs = {**all_scores(result.codes), "seconds": result.seconds} if result else {}
         for metric, value in ours.items():
-            figures.show(f"{name}.{metric}", value, f"OpenDP {peer}", theirs[metric])
-        figures.show(f"{name}.seconds", cost.seconds, f"OpenDP {peer}", peer_cost.seconds)
-    figures.show(f"{name}.peak_mb", cost.peak_mb)
-    if downstream and figures.wants(f"{name}.downstream"):
-        _downstream(figures, table, epsilon, peer)
+            figures.show(f"{name}.{metric}", value, peer.name, theirs.get(metric))
 
 
-def _downstream(figures: Figures, table: CodedTable, epsilon: str, peer: str | None) -> None:
+def _split(table: CodedTable) -> tuple[np.ndarray, np.ndarray]:
+    """Four fifths of the rows, to be seen, and the rest."""
     order = np.random.default_rng(1).permutation(len(table.codes))
     cut = int(HELD_OUT * len(order))
-    test, train = table.codes[order[:cut]], table.codes[order[cut:]]
+    return table.codes[order[cut:]], table.codes[order[:cut]]
 
-    def error(fake: np.ndarray) -> float:
-        return metrics.downstream_error(fake, test, table.sizes, table.label)
 
-    ours = error(_privpgd(table, train, float(epsilon)))
-    theirs = error(opendp_table(peer, table, train, float(epsilon), DELTA)) if peer else None
-    peer_name = f"OpenDP {peer}" if peer else None
-    figures.show(f"privpgd.{table.name}.{epsilon}.downstream", ours, peer_name, theirs)
+def _downstream(table: CodedTable, unseen: np.ndarray, fake: np.ndarray) -> float:
+    return metrics.downstream_error(fake, unseen, table.sizes, table.label)
 
 
 def _privpgd(table: CodedTable, codes: np.ndarray, epsilon: float) -> np.ndarray:
@@ -120,9 +148,9 @@ def _measure(table: CodedTable, codes: np.ndarray, epsilon: float) -> list[Noisy
     return [NoisyMarginal(s, counts, std) for s, counts, std in zip(cliques, noisy, noise.stds, strict=True)]
 
 
-def _scores(table: CodedTable, fake: np.ndarray) -> dict[str, float]:
+def _scores(table: CodedTable, real: np.ndarray, fake: np.ndarray) -> dict[str, float]:
     rng = np.random.default_rng(2)
-    real, sizes = table.codes, table.sizes
+    sizes = table.sizes
     counting = metrics.draw_counting_queries(real, sizes, rng)
     threshold = metrics.draw_threshold_queries(real, sizes, rng)
     return {

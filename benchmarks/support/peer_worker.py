@@ -1,0 +1,147 @@
+"""One run of a peer, in the environment that has it: `peer_worker.py NAME [INPUT OUTPUT]`.
+
+Started by `peers.py` with an interpreter that need not have Understudy, so it imports numpy and the peer only. INPUT
+and OUTPUT are .npz files, a `Task` and a `Result`. Without them it only tries to import the peer.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+# OpenDP 0.16 adds up the parts of its own split with upward rounding and at some budgets refuses the sum by one unit
+# in the last place; a budget smaller by a ten-thousandth is as good.
+ROUNDING_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Codes below the public `sizes`, one record a unit (ADD_REMOVE); `rows` records are to be generated."""
+
+    codes: np.ndarray
+    sizes: tuple[int, ...]
+    epsilon: float
+    delta: float
+    rows: int
+
+    @property
+    def names(self) -> list[str]:
+        return [f"c{i}" for i in range(len(self.sizes))]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Generated codes, and the wall-clock seconds from the codes in memory to them, imports not counted."""
+
+    codes: np.ndarray
+    seconds: float
+
+
+Generator = Callable[[Task], np.ndarray]
+
+
+def write_task(path: Path, task: Task) -> None:
+    np.savez(path, codes=task.codes, sizes=task.sizes, epsilon=task.epsilon, delta=task.delta, rows=task.rows)
+
+
+def read_task(path: Path) -> Task:
+    with np.load(path) as file:
+        sizes = tuple(int(size) for size in file["sizes"])
+        return Task(file["codes"], sizes, float(file["epsilon"]), float(file["delta"]), int(file["rows"]))
+
+
+def write_result(path: Path, result: Result) -> None:
+    np.savez(path, codes=result.codes, seconds=result.seconds)
+
+
+def read_result(path: Path) -> Result:
+    with np.load(path) as file:
+        return Result(file["codes"], float(file["seconds"]))
+
+
+def opendp(algorithm: str) -> Generator:
+    """OpenDP's `MST` or `AIM` on mbi. It accounts in zCDP."""
+    # The extra packages of OpenDP are imported when first used; they are imported here so that missing ones show.
+    import mbi  # noqa: F401
+    import opendp.prelude as dp
+    import polars as pl
+
+    dp.enable_features("contrib")
+
+    def generate(task: Task) -> np.ndarray:
+        frame = pl.LazyFrame({name: task.codes[:, i] for i, name in enumerate(task.names)})
+        keys = {name: list(range(size)) for name, size in zip(task.names, task.sizes, strict=True)}
+        rho = zcdp_within(task.epsilon, task.delta)
+        for attempt in range(ROUNDING_ATTEMPTS):
+            part = rho * (1 - 1e-4 * attempt)
+            context = dp.Context.compositor(
+                data=frame, privacy_unit=dp.unit_of(contributions=1), privacy_loss=dp.loss_of(rho=part, delta=0.0)
+            )
+            query = context.query(rho=part, delta=0.0)
+            table = query.contingency_table(keys=keys, algorithm=getattr(dp.mbi, algorithm)())
+            try:
+                release = table.release()
+            except dp.OpenDPException as failure:
+                if "insufficient budget" not in str(failure):
+                    raise
+                continue
+            # Values outside the keys have a cell of their own and come out as nulls; such rows have no code.
+            return release.synthesize(rows=task.rows).select(task.names).drop_nulls().to_numpy()
+        raise RuntimeError(f"OpenDP {algorithm} refused its own split of the budget {ROUNDING_ATTEMPTS} times")
+
+    return generate
+
+
+def dpmm(algorithm: str) -> Generator:
+    """dpmm's `MST` or `AIM` with its own defaults, on one core."""
+    import pandas as pd
+    from dpmm import models
+
+    def generate(task: Task) -> np.ndarray:
+        domain = dict(zip(task.names, task.sizes, strict=True))
+        model = getattr(models, f"{algorithm}GM")(epsilon=task.epsilon, delta=task.delta, domain=domain, n_jobs=1)
+        model.fit(pd.DataFrame(task.codes, columns=task.names))
+        return model.generate(task.rows)[task.names].to_numpy()
+
+    return generate
+
+
+PACKAGES = {"opendp": opendp, "dpmm": dpmm}
+NAMES = tuple(f"{package}-{algorithm}" for package in PACKAGES for algorithm in ("MST", "AIM"))
+
+
+def zcdp_within(epsilon: float, delta: float) -> float:
+    """The greatest rho whose conversion at `epsilon` (Canonne, Kamath and Steinke 2020, Proposition 12) is at most
+    `delta`.
+    """
+    low, high = 0.0, epsilon + 1.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _zcdp_delta(middle, epsilon) <= delta else (low, middle)
+    return low
+
+
+def _zcdp_delta(rho: float, epsilon: float) -> float:
+    alphas = 1.0 + np.geomspace(1e-3, 1e4, 4000)
+    log_delta = (alphas - 1) * (alphas * rho - epsilon) + alphas * np.log1p(-1 / alphas) - np.log(alphas - 1)
+    return float(np.exp(min(0.0, log_delta.min())))
+
+
+def main(name: str, *files: str) -> None:
+    package, algorithm = name.split("-")
+    generate = PACKAGES[package](algorithm)
+    if files:
+        source, target = map(Path, files)
+        task = read_task(source)
+        start = time.perf_counter()
+        codes = generate(task)
+        write_result(target, Result(codes.astype(np.int64), time.perf_counter() - start))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
