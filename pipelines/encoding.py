@@ -70,8 +70,13 @@ def encode_column(values: pa.Array | pa.ChunkedArray, column: DomainColumn) -> n
     return codes
 
 
+def code_table(dictionary: pa.Array, column: DomainColumn) -> np.ndarray:
+    """The code of each entry of a dictionary, then that of null."""
+    return np.append(encode_column(dictionary, column), code_type(column.size).type(column.missing_code))
+
+
 def _looked_up(values: pa.DictionaryArray, column: DomainColumn) -> np.ndarray:
-    table = np.append(encode_column(values.dictionary, column), code_type(column.size).type(column.missing_code))
+    table = code_table(values.dictionary, column)
     indices = values.indices
     if pa.types.is_unsigned_integer(indices.type) and len(indices) and not indices.null_count:
         positions = indices.to_numpy()

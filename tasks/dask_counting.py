@@ -19,11 +19,10 @@ from distributed import Client, Future, KilledWorker, LocalCluster
 from distributed.comm.core import CommClosedError
 
 from understudy.pipelines.domain import TableDomain
-from understudy.pipelines.encoding import encode
 from understudy.pipelines.errors import SourceError
-from understudy.pipelines.marginals.counting import Clique, LocalTable, Tally, add_counts, usable_cores
+from understudy.pipelines.marginals.counting import Clique, LocalTable, Tally, add_counts, add_part, usable_cores
 from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source, read_part
+from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source
 from understudy.pipelines.sources.bounding import (
     Allowance,
     Candidates,
@@ -106,9 +105,7 @@ class DaskTable:
 def count_part(part: Part, number: int, job: Job, allowed: Sealed[Allowance] | None) -> Sealed[list[np.ndarray]]:
     tally = Tally(job.domain.sizes, job.cliques)
     bound = allowed.value if allowed else None
-    names = job.domain.counted_names
-    for batch in read_part(part, number, names, job.unit, job.key.value, bound, job.batch_rows):
-        tally.add(encode(batch, job.domain))
+    add_part(tally, part, number, job.domain, job.unit, job.key.value, bound, job.batch_rows)
     return Sealed(tally.marginals())
 
 

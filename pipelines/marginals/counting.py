@@ -1,8 +1,8 @@
 """Exact counts of many marginals in one pass over codes, in parallel on one machine.
 
 Guarantees. Counts are exact int64 and depend on the multiset of rows alone: not on batches, parts, order or
-threads. Memory: one batch a thread, plus for each thread 8 bytes a joint cell (see cover.py; at most
-DENSE_CELLS cells a joint table, more are counted sparsely), plus the result.
+threads. Memory for each thread: the codes of one row group or batch and 8 bytes a joint cell (see cover.py; at most
+DENSE_CELLS cells a joint table, more are counted sparsely); plus the result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from understudy.pipelines.marginals.pushdown import count_in_engine, is_cheaper
 from understudy.pipelines.marginals.sparse import SparseCounts
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source, bound_parts, read_part
+from understudy.pipelines.sources.bounding import Allowance
 from understudy.pipelines.sources.duckdb_table import DuckDBSource
+from understudy.pipelines.sources.parquet import ParquetPart
 from understudy.pipelines.sources.postgresql import PostgresSource
 from understudy.pipelines.tensors import rows_at_once
 
@@ -35,6 +37,8 @@ Clique = tuple[int, ...]
 Item = TypeVar("Item")
 DENSE_CELLS = 1 << 22
 FLUSH_ROWS = 1 << 31
+CACHED_ROWS = 1 << 17
+"""Rows whose codes stay in the third-level cache while one joint table after the other is counted."""
 
 
 class Tally:
@@ -47,8 +51,9 @@ class Tally:
         self._cells = [math.prod(self.sizes[column] for column in group) for group in self._cover.groups]
         self._columns = [np.array(group) for group in self._cover.groups]
         self._strides = [self._strides_of(group) for group in self._cover.groups]
-        self._used = sorted({column for group in self._cover.groups for column in group})
-        self._code_type = code_type(max((self.sizes[column] for column in self._used), default=0))
+        self.columns = sorted({column for group in self._cover.groups for column in group})
+        self._code_type = code_type(max((self.sizes[column] for column in self.columns), default=0))
+        self._room = np.empty(0, self._code_type)
         self._narrow: dict[int, np.ndarray] = {}
         self._sparse = {g: SparseCounts() for g, cells in enumerate(self._cells) if cells > max(DENSE_CELLS, 1)}
         self._totals: dict[int, np.ndarray] = {}
@@ -56,25 +61,45 @@ class Tally:
         self._unflushed = 0
 
     def add(self, batch: EncodedBatch) -> None:
-        if not batch.rows:
-            return
-        matrix = np.empty((len(self.sizes), batch.rows), self._code_type)
-        for column in self._used:
-            codes = batch.columns[column]
-            if int(codes.max()) >= self.sizes[column] or (codes.dtype.kind == "i" and int(codes.min()) < 0):
-                raise ValueError(f"codes of column {column} must lie between 0 and {self.sizes[column] - 1}")
-            matrix[column] = codes
-        if self._unflushed + batch.rows >= FLUSH_ROWS:
+        codes = self.room(batch.rows)
+        for column in self.columns:
+            self._check(column, batch.columns[column])
+            codes[column] = batch.columns[column]
+        self._count(codes)
+
+    def room(self, rows: int) -> np.ndarray:
+        """Where to write the codes of so many rows, (columns, rows), for `add_codes`; each time the same memory."""
+        needed = len(self.sizes) * rows
+        if len(self._room) < needed:
+            self._room = np.empty(needed, self._code_type)
+        return self._room[:needed].reshape(len(self.sizes), rows)
+
+    def add_codes(self, codes: np.ndarray) -> None:
+        """Count what was written to the room; only `columns` of it need to have been."""
+        for column in self.columns:
+            self._check(column, codes[column])
+        self._count(codes)
+
+    def _check(self, column: int, codes: np.ndarray) -> None:
+        if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < self.sizes[column]:
+            raise ValueError(f"codes of column {column} must lie between 0 and {self.sizes[column] - 1}")
+
+    def _count(self, codes: np.ndarray) -> None:
+        rows = codes.shape[1]
+        if self._unflushed + rows >= FLUSH_ROWS:
             self._flush()
-        self._rows += batch.rows
-        self._unflushed += batch.rows
-        for g, group in enumerate(self._cover.groups):
-            if g in self._sparse:
-                self._sparse[g].add([batch.columns[column] for column in group], self._strides[g].tolist())
-            elif group:
-                if g not in self._narrow:
-                    self._narrow[g] = np.zeros(self._cells[g], np.uint32)
-                add_joint(matrix, self._columns[g], self._strides[g], self._narrow[g])
+        self._rows += rows
+        self._unflushed += rows
+        for start in range(0, rows, CACHED_ROWS):
+            block = range(start, min(start + CACHED_ROWS, rows))
+            for g, group in enumerate(self._cover.groups):
+                if g in self._sparse:
+                    columns = [codes[column][block.start : block.stop] for column in group]
+                    self._sparse[g].add(columns, self._strides[g].tolist())
+                elif group:
+                    if g not in self._narrow:
+                        self._narrow[g] = np.zeros(self._cells[g], np.uint32)
+                    add_joint(codes, block, self._columns[g], self._strides[g], self._narrow[g])
 
     def marginals(self) -> list[np.ndarray]:
         """Counts of each clique, its axes in the clique's own order."""
@@ -116,17 +141,17 @@ def count_marginals(
     batches: Iterable[EncodedBatch], sizes: Sequence[int], cliques: Sequence[Clique]
 ) -> list[np.ndarray]:
     """Exact int64 counts of each clique, shaped by its columns' sizes in the clique's order."""
-    return count_items(batches, lambda batch: (batch,), sizes, cliques)
+    return count_items(batches, Tally.add, sizes, cliques)
 
 
 def count_items(
     items: Iterable[Item],
-    codes: Callable[[Item], Iterable[EncodedBatch]],
+    add: Callable[[Tally, Item], None],
     sizes: Sequence[int],
     cliques: Sequence[Clique],
     threads: int | None = None,
 ) -> list[np.ndarray]:
-    """Counts over the batches that `codes` makes of each item; threads take the items one by one."""
+    """Counts of what `add` finds in each item; threads take the items one by one."""
     queue, lock, failed = iter(items), threading.Lock(), threading.Event()
     done = object()
 
@@ -138,8 +163,7 @@ def count_items(
             if item is done:
                 return tally.marginals()
             try:
-                for batch in codes(item):  # type: ignore[arg-type]
-                    tally.add(batch)
+                add(tally, item)  # type: ignore[arg-type]
             except BaseException:
                 failed.set()  # so that the other threads do not read the rest of the table in vain
                 raise
@@ -147,6 +171,25 @@ def count_items(
     workers = threads or usable_cores()
     with ThreadPoolExecutor(workers) as pool:
         return add_counts(list(pool.map(work, range(workers))))
+
+
+def add_part(
+    tally: Tally,
+    part: Part,
+    number: int,
+    domain: TableDomain,
+    unit: Unit,
+    key: bytes,
+    allowed: Allowance | None,
+    batch_rows: int,
+) -> None:
+    """Count the bounded rows of one part. `allowed` comes from a first pass over all, if there is an entity."""
+    if allowed is None and isinstance(part, ParquetPart) and tally.columns:
+        for codes in part.encode(domain, tally.columns, tally.room, batch_rows):
+            tally.add_codes(codes)
+        return
+    for batch in read_part(part, number, domain.counted_names, unit, key, allowed, batch_rows):
+        tally.add(encode(batch, domain))
 
 
 def add_counts(counts: Sequence[list[np.ndarray]]) -> list[np.ndarray]:
@@ -188,7 +231,7 @@ class LocalTable:
         if parts is None:
             return count_items(
                 self.source.batches(self.domain.counted_names, self.unit, self.key, self.batch_rows),
-                lambda batch: (encode(batch, self.domain),),
+                lambda tally, batch: tally.add(encode(batch, self.domain)),
                 self.domain.sizes,
                 cliques,
                 self.threads,
@@ -200,9 +243,8 @@ class LocalTable:
             rows = self.source.row_estimate()
             allowed = bound_parts(parts, names, self.unit, self.key, self.batch_rows, rows, threads)
 
-        def codes(numbered: tuple[int, Part]) -> Iterator[EncodedBatch]:
+        def add(tally: Tally, numbered: tuple[int, Part]) -> None:
             number, part = numbered
-            for batch in read_part(part, number, names, self.unit, self.key, allowed, self.batch_rows):
-                yield encode(batch, self.domain)
+            add_part(tally, part, number, self.domain, self.unit, self.key, allowed, self.batch_rows)
 
-        return count_items(enumerate(parts), codes, self.domain.sizes, cliques, self.threads)
+        return count_items(enumerate(parts), add, self.domain.sizes, cliques, self.threads)

@@ -16,15 +16,19 @@ BLOCK_ROWS = 2048
 NARROW_CELLS = 1 << 16
 
 
-def add_joint(codes: np.ndarray, columns: np.ndarray, strides: np.ndarray, counts: np.ndarray) -> None:
-    """Add each row of `codes` (columns, rows) to its cell sum(code * stride).
+def add_joint(codes: np.ndarray, rows: range, columns: np.ndarray, strides: np.ndarray, counts: np.ndarray) -> None:
+    """Add each of these rows of `codes` (columns, rows) to its cell sum(code * stride).
 
     `counts` is uint32; the caller empties it before 2**32 rows could meet in one cell.
     """
     if len(counts) <= NARROW_CELLS:
-        _add_narrow(codes, columns, strides.astype(np.uint16), np.empty(BLOCK_ROWS, np.uint16), counts)
+        _add_narrow(
+            codes, rows.start, rows.stop, columns, strides.astype(np.uint16), np.empty(BLOCK_ROWS, np.uint16), counts
+        )
     else:
-        _add_wide(codes, columns, strides.astype(np.uint32), np.empty(BLOCK_ROWS, np.uint32), counts)
+        _add_wide(
+            codes, rows.start, rows.stop, columns, strides.astype(np.uint32), np.empty(BLOCK_ROWS, np.uint32), counts
+        )
 
 
 @njit(cache=True, nogil=True)
@@ -43,12 +47,17 @@ def _number(
 
 @njit(cache=True, nogil=True)
 def _add_narrow(
-    codes: np.ndarray, columns: np.ndarray, strides: np.ndarray, cells: np.ndarray, counts: np.ndarray
+    codes: np.ndarray,
+    first: int,
+    last: int,
+    columns: np.ndarray,
+    strides: np.ndarray,
+    cells: np.ndarray,
+    counts: np.ndarray,
 ) -> None:
-    rows = codes.shape[1]
     words, low, one = cells.view(np.uint64), np.uint64(0xFFFF), np.uint32(1)
-    for start in range(0, rows, BLOCK_ROWS):
-        length = min(BLOCK_ROWS, rows - start)
+    for start in range(first, last, BLOCK_ROWS):
+        length = min(BLOCK_ROWS, last - start)
         _number(codes, columns, strides, start, length, cells)
         for i in range(length // 4):
             word = words[i]
@@ -62,12 +71,17 @@ def _add_narrow(
 
 @njit(cache=True, nogil=True)
 def _add_wide(
-    codes: np.ndarray, columns: np.ndarray, strides: np.ndarray, cells: np.ndarray, counts: np.ndarray
+    codes: np.ndarray,
+    first: int,
+    last: int,
+    columns: np.ndarray,
+    strides: np.ndarray,
+    cells: np.ndarray,
+    counts: np.ndarray,
 ) -> None:
-    rows = codes.shape[1]
     words, low, one = cells.view(np.uint64), np.uint64(0xFFFFFFFF), np.uint32(1)
-    for start in range(0, rows, BLOCK_ROWS):
-        length = min(BLOCK_ROWS, rows - start)
+    for start in range(first, last, BLOCK_ROWS):
+        length = min(BLOCK_ROWS, last - start)
         _number(codes, columns, strides, start, length, cells)
         for i in range(length // 2):
             word = words[i]

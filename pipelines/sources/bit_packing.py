@@ -1,89 +1,112 @@
-"""Parquet's hybrid of runs and bit-packed groups, decoded at well under a nanosecond a number.
+"""Parquet's hybrid of runs and bit-packed groups, decoded and looked up at a quarter of a nanosecond a number.
 
-Every read stays inside the page and every number below `limit`, whatever the bytes say; what does not is reported.
+Every read stays inside the page and the SPARE bytes after it, and every number inside the table it is looked up in,
+whatever the bytes say; what does not is reported. Numbers of few bits are looked up two at a time.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.lib.stride_tricks import as_strided
 
 MOST_BITS = 24
-ROOM = 7
-"""Groups of eight numbers are written whole, so there must be room for so many more than asked for."""
+PAIR_BITS = 6
+"""Pairs of wider numbers would need a table that does not fit the first-level cache."""
+
+SPARE = 8
+_NO_SUCH_NUMBER = np.uint32(1 << 16)
 
 
 @njit(cache=True, nogil=True)
-def unpack(words: np.ndarray, at: int, end: int, width: int, limit: int, out: np.ndarray, count: int) -> bool:
-    """Fill the start of `out` with the `count` numbers that begin at byte `at`; whether that went well.
+def unpack(
+    bytes_: np.ndarray,
+    at: int,
+    end: int,
+    width: int,
+    lookup: np.ndarray,
+    pairs: np.ndarray,
+    out: np.ndarray,
+    start: int,
+    count: int,
+) -> bool:
+    """Write the table's entries of the `count` numbers from byte `at` to out[start:]; whether that went well.
 
-    `words` must go on for two words after byte `end`.
+    `pairs` is what `pair_up` made for this width, or empty. SPARE bytes must follow byte `end`.
     """
-    bytes_ = words.view(np.uint8)
-    done = 0
-    while done < count:
-        header, shift = 0, 0
-        while True:
-            if at >= end or shift > 28:
-                return False
-            byte = int(bytes_[at])
-            at += 1
-            header |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                break
+    # Runs are short, of 512 numbers mostly, and a view costs as much as a hundred of them: these are of all bytes.
+    words = as_strided(bytes_[:8].view(np.uint64), (len(bytes_) - 7,), (1,))
+    in_pairs = len(pairs) > 0 and len(out) > 1
+    twos = as_strided((out[:2] if in_pairs else np.empty(2, out.dtype)).view(np.uint16), (max(len(out) - 1, 1),), (1,))
+    mask, step, pair_mask = np.uint64((1 << width) - 1), np.uint64(2 * width), np.uint64((1 << 2 * width) - 1)
+    seen, done, stop = np.uint32(0), start, start + count
+    while done < stop:
+        header, at = read_header(bytes_, at, end)
         many = header >> 1
         if many == 0:
             return False
         if header & 1:
-            groups = min(many, (count - done + 7) >> 3)
-            if groups * width > end - at:
+            here = min(many * 8, stop - done)  # numbers after the last are padding and may be anything
+            if ((here + 7) >> 3) * width > end - at:
                 return False
-            _unpack_groups(words, at, groups, width, out[done : done + groups * 8])
-            if limit < 1 << width and _most(out[done : min(count, done + groups * 8)]) >= limit:
-                return False  # numbers after the last are padding and may be anything
+            first = done
+            if in_pairs:
+                first = done + here // 8 * 8
+                place = at
+                for eight in range(done, first, 8):
+                    word = words[place]
+                    for i in range(4):
+                        both = pairs[word & pair_mask]
+                        twos[eight + 2 * i] = both
+                        seen |= both
+                        word >>= step
+                    place += width
+            place = at * 8 + (first - done) * width
+            for i in range(first, done + here):
+                number = (words[place >> 3] >> np.uint64(place & 7)) & mask
+                if number >= len(lookup):
+                    return False
+                out[i] = lookup[number]
+                place += width
             at += many * width
-            done += groups * 8
+            done += here
         else:
             size = (width + 7) >> 3
             if size > end - at:
                 return False
-            number = 0
+            number = np.uint64(0)
             for i in range(size):
-                number |= int(bytes_[at + i]) << (8 * i)
-            if number >= limit:
+                number |= np.uint64(bytes_[at + i]) << np.uint64(8 * i)
+            if number >= len(lookup):
                 return False
             at += size
-            run = min(many, count - done)
-            out[done : done + run] = number
+            run = min(many, stop - done)
+            entry = lookup[number]
+            for i in range(done, done + run):
+                out[i] = entry
             done += run
-    return True
+    return seen < _NO_SUCH_NUMBER
 
 
 @njit(cache=True, nogil=True)
-def _unpack_groups(words: np.ndarray, at: int, groups: int, width: int, out: np.ndarray) -> None:
-    mask, step = np.uint64((1 << width) - 1), np.uint64(width)
-    for group in range(groups):
-        place = (at + group * width) * 8
-        if width <= 8:  # the whole group lies in one word
-            word, eight = _word(words, place), out[group * 8 : group * 8 + 8]
-            for i in range(8):
-                eight[i] = (word >> (np.uint64(i) * step)) & mask
-        else:
-            for i in range(8):
-                out[group * 8 + i] = _word(words, place + i * width) & mask
+def read_header(bytes_: np.ndarray, at: int, end: int) -> tuple[int, int]:
+    """The header of a run (twice its length) or of groups (twice their number, plus one), and where it ends; or 0."""
+    header, shift = 0, 0
+    while at < end and shift <= 28:
+        byte = int(bytes_[at])
+        at += 1
+        header |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return header, at
+    return 0, at
 
 
 @njit(cache=True, nogil=True)
-def _word(words: np.ndarray, place: int) -> np.uint64:
-    """64 bits from any bit position."""
-    first, shift = place >> 6, np.uint64(place & 63)
-    return (words[first] >> shift) | ((words[first + 1] << np.uint64(1)) << (np.uint64(63) - shift))
-
-
-@njit(cache=True, nogil=True)
-def _most(numbers: np.ndarray) -> int:
-    most = numbers[0]
-    for number in numbers:
-        most = max(most, number)
-    return int(most)
+def pair_up(lookup: np.ndarray, width: int, pairs: np.ndarray) -> None:
+    """Write for every two numbers of `width` bits both their entries, of one byte each, or that there are none."""
+    for second in range(1 << width):
+        for first in range(1 << width):
+            known = first < len(lookup) and second < len(lookup)
+            both = np.uint32(lookup[first]) | np.uint32(lookup[second]) << np.uint32(8) if known else _NO_SUCH_NUMBER
+            pairs[second << width | first] = both

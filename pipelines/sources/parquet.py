@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from understudy.pipelines.domain import DomainColumn, TableDomain
+from understudy.pipelines.encoding import encode_column
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
-from understudy.pipelines.sources.parquet_codes import coded_column
+from understudy.pipelines.sources.parquet_codes import OpenFile, coded_column, encode_chunk
 
 PARTS, LEAST_ROWS, MOST_ROWS = 16, 65_536, 1_000_000
 """A table is cut into so many parts, so that threads share it evenly, or into parts of so few or so many rows."""
@@ -32,6 +35,48 @@ class ParquetPart:
     texts: tuple[str, ...]
 
     def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        with self._opened(columns) as opened:
+            for row_group in self.row_groups:
+                coded = _coded(opened, row_group, columns)
+                rest = [name for name in columns if name not in coded]
+                if not rest:
+                    batch = pa.RecordBatch.from_pydict({name: coded[name] for name in columns})
+                    yield from _slices(batch, batch_rows)
+                    continue
+                done = 0
+                for batch in opened.file.iter_batches(batch_rows, [row_group], rest, use_threads=False):
+                    by_name = {name: coded[name].slice(done, batch.num_rows) for name in coded}
+                    by_name |= dict(zip(rest, batch.select(rest).columns, strict=True))
+                    done += batch.num_rows
+                    yield pa.RecordBatch.from_pydict({name: by_name[name] for name in columns})
+
+    def encode(
+        self, domain: TableDomain, wanted: Sequence[int], room: Callable[[int], np.ndarray], batch_rows: int
+    ) -> Iterator[np.ndarray]:
+        """Codes, (columns, rows), in the `room` for so many rows; columns that are not wanted are left alone."""
+        columns = {i: domain.columns[i] for i in wanted}
+        with self._opened([column.name for column in columns.values()]) as opened:
+            for row_group in self.row_groups:
+                if not _may_be_held(opened.file, row_group, len(columns)):
+                    for batch in _arrow_batches(opened.file, row_group, columns, batch_rows):
+                        codes = room(batch.num_rows)
+                        _encode_batch(batch, columns, codes)
+                        yield codes
+                    continue
+                codes = room(opened.file.metadata.row_group(row_group).num_rows)
+                rest = {
+                    i: column for i, column in columns.items() if not encode_chunk(opened, row_group, column, codes[i])
+                }
+                done = 0
+                for batch in _arrow_batches(opened.file, row_group, rest, batch_rows):
+                    _encode_batch(batch, rest, codes[:, done : done + batch.num_rows])
+                    done += batch.num_rows
+                if rest and done != codes.shape[1]:
+                    raise pa.ArrowInvalid("rows are missing")
+                yield codes
+
+    @contextmanager
+    def _opened(self, columns: Sequence[str]) -> Iterator[OpenFile]:
         # What is stored as dictionary codes stays so: each distinct value is then looked up once, not once a row.
         texts = [name for name in self.texts if name in columns]
         with (
@@ -39,19 +84,7 @@ class ParquetPart:
             pq.ParquetFile(self.path, memory_map=True, read_dictionary=texts) as file,
             pa.memory_map(str(self.path)) as bytes_,
         ):
-            for row_group in self.row_groups:
-                coded = _coded(file, bytes_, row_group, columns)
-                rest = [name for name in columns if name not in coded]
-                if not rest:
-                    batch = pa.RecordBatch.from_pydict({name: coded[name] for name in columns})
-                    yield from _slices(batch, batch_rows)
-                    continue
-                done = 0
-                for batch in file.iter_batches(batch_rows, [row_group], rest, use_threads=False):
-                    by_name = {name: coded[name].slice(done, batch.num_rows) for name in coded}
-                    by_name |= dict(zip(rest, batch.select(rest).columns, strict=True))
-                    done += batch.num_rows
-                    yield pa.RecordBatch.from_pydict({name: by_name[name] for name in columns})
+            yield OpenFile(file, bytes_, file.schema_arrow)
 
 
 @dataclass(frozen=True)
@@ -105,21 +138,29 @@ class ParquetSource:
         return found
 
 
-def _coded(
-    file: pq.ParquetFile, bytes_: pa.NativeFile, row_group: int, columns: Sequence[str]
-) -> dict[str, pa.DictionaryArray]:
-    """The columns that can be kept as codes, whole: none of a row group that is too large for that."""
-    metadata, schema = file.metadata, file.schema_arrow
-    too_large = metadata.row_group(row_group).num_rows * len(columns) > CODED_VALUES
-    if too_large or metadata.num_columns != len(schema):  # leaves of nested columns shift the numbering
+def _may_be_held(file: pq.ParquetFile, row_group: int, columns: int) -> bool:
+    return file.metadata.row_group(row_group).num_rows * columns <= CODED_VALUES
+
+
+def _coded(opened: OpenFile, row_group: int, columns: Sequence[str]) -> dict[str, pa.DictionaryArray]:
+    """Those of the columns that are dictionary codes in the file."""
+    if not _may_be_held(opened.file, row_group, len(columns)):
         return {}
-    found = {}
-    for name in columns:
-        index = schema.get_field_index(name)  # -1 if there are two of the name
-        array = coded_column(bytes_, metadata, row_group, index, schema.field(index)) if index >= 0 else None
-        if array is not None:
-            found[name] = array
-    return found
+    found = {name: coded_column(opened, row_group, name) for name in columns}
+    return {name: array for name, array in found.items() if array is not None}
+
+
+def _arrow_batches(
+    file: pq.ParquetFile, row_group: int, columns: Mapping[int, DomainColumn], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    if columns:
+        names = [column.name for column in columns.values()]
+        yield from file.iter_batches(batch_rows, [row_group], names, use_threads=False)
+
+
+def _encode_batch(batch: pa.RecordBatch, columns: Mapping[int, DomainColumn], codes: np.ndarray) -> None:
+    for i, column in columns.items():
+        codes[i] = encode_column(batch.column(column.name), column)
 
 
 def _slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:

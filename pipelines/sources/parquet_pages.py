@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from understudy.pipelines.sources.snappy import copy, unsnap
+from understudy.pipelines.sources.bit_packing import SPARE
+from understudy.pipelines.sources.snappy import copy, unsnap, whole_literal
 
 KIND, UNPACKED, PACKED, VALUES, ENCODING, LEVEL_ENCODING, LEVEL_BYTES, REPEAT_BYTES, COMPRESSED, START = range(10)
 """Columns of the table of pages; -1 is what a header does not say."""
@@ -22,7 +23,6 @@ CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "GZIP": "gzip", "ZSTD": "zst
 """Those that the format and Arrow write in one way; the old LZ4 has two."""
 
 MOST_BYTES = 256 << 20
-SPARE_WORDS = 4
 _FULL, _WRONG = -2, -1
 
 
@@ -30,35 +30,61 @@ class NotUnderstood(Exception):
     """This column chunk is for Arrow to read."""
 
 
-def unpacked_pages(chunk: pa.Buffer, codec: str) -> tuple[np.ndarray, np.ndarray]:
-    """The table of a chunk's pages, and all bodies as 64-bit words; START says at which byte of them each begins.
+def page_table(chunk: np.ndarray) -> np.ndarray:
+    """One row of numbers a page."""
+    most = 64
+    while True:
+        table = np.full((most, START + 1), -1, np.int64)
+        found = _scan(chunk, table)
+        if found == _WRONG:
+            raise NotUnderstood
+        if found != _FULL:
+            return table[:found]
+        most *= 4
 
-    Zeros follow the last body, so that a word may be read from any byte of it.
+
+def unpacked_pages(chunk: pa.Buffer, table: np.ndarray, codec: str) -> np.ndarray:
+    """Bytes that hold the bodies of these pages; from now on START and PACKED say where in them each is.
+
+    SPARE bytes follow the last body. They have to follow the pages in `chunk`, too: what is not compressed stays there.
     """
     if codec not in CODECS:
         raise NotUnderstood
-    raw = np.frombuffer(chunk, np.uint8)
-    table, name = _scanned(raw), CODECS[codec]
-    if name is None:
-        words = np.zeros(chunk.size // 8 + SPARE_WORDS, np.uint64)
-        words.view(np.uint8)[: chunk.size] = raw
-        return table, words
+    raw, name = np.frombuffer(chunk, np.uint8), CODECS[codec]
+    if name is None or (name == "snappy" and _find_literals(raw, table)):
+        return raw
     sizes = table[:, UNPACKED]
     if (sizes < 0).any() or (sizes > MOST_BYTES).any() or int(sizes.sum()) > MOST_BYTES:
         raise NotUnderstood
     levels = np.where(table[:, KIND] == DATA_V2, np.maximum(table[:, LEVEL_BYTES], 0), 0)  # these are never compressed
     if (levels > np.minimum(table[:, PACKED], sizes)).any():
         raise NotUnderstood
-    words = np.empty(int(sizes.sum()) // 8 + SPARE_WORDS, np.uint64)
-    words[-SPARE_WORDS:] = 0
-    bytes_ = words.view(np.uint8)
+    bytes_ = np.empty(int(sizes.sum()) + SPARE, np.uint8)
+    bytes_[-SPARE:] = 0
     if name == "snappy":
         if not _unsnap_pages(raw, table, levels, bytes_):
             raise NotUnderstood
     else:
         _decompress_pages(chunk, table, levels, name, bytes_)
     table[:, START], table[:, PACKED] = np.cumsum(sizes) - sizes, sizes
-    return table, words
+    bytes_.flags.writeable = False  # of one type with `raw`, lest everything be compiled twice
+    return bytes_
+
+
+@njit(cache=True, nogil=True)
+def _find_literals(raw: np.ndarray, table: np.ndarray) -> bool:
+    """Whether every page is one literal, as packed numbers of even spread are; then START and PACKED are set to it."""
+    starts = np.empty(len(table), np.int64)
+    for i in range(len(table)):
+        page = table[i]
+        if page[KIND] == DATA_V2 or page[COMPRESSED] == 0:
+            return False
+        starts[i] = whole_literal(raw, page[START], page[START] + page[PACKED], page[UNPACKED])
+        if starts[i] < 0:
+            return False
+    for i in range(len(table)):
+        table[i, START], table[i, PACKED] = starts[i], table[i, UNPACKED]
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -94,19 +120,6 @@ def _decompress_pages(chunk: pa.Buffer, table: np.ndarray, levels: np.ndarray, c
             raise NotUnderstood
         out[at + split : at + unpacked] = np.frombuffer(body, np.uint8)
         at += unpacked
-
-
-def _scanned(chunk: np.ndarray) -> np.ndarray:
-    """One row of numbers a page."""
-    most = 64
-    while True:
-        table = np.full((most, START + 1), -1, np.int64)
-        found = _scan(chunk, table)
-        if found == _WRONG:
-            raise NotUnderstood
-        if found != _FULL:
-            return table[:found]
-        most *= 4
 
 
 @njit(cache=True, nogil=True)

@@ -14,16 +14,7 @@ from numba import njit
 @njit(cache=True, nogil=True)
 def unsnap(packed: np.ndarray, at: int, end: int, out: np.ndarray, start: int, stop: int) -> bool:
     """Write what packed[at:end] stands for to out[start:stop], which it has to fill; whether it did."""
-    size, shift = 0, 0
-    while True:
-        if at >= end or shift > 28:
-            return False
-        byte = int(packed[at])
-        at += 1
-        size |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            break
+    size, at = _read_size(packed, at, end)
     if size != stop - start:
         return False
     done = start
@@ -32,14 +23,8 @@ def unsnap(packed: np.ndarray, at: int, end: int, out: np.ndarray, start: int, s
         at += 1
         kind = tag & 3
         if kind == 0:
-            length = (tag >> 2) + 1
-            if length > 60:
-                more = length - 60
-                if more > end - at:
-                    return False
-                length = 1 + _little(packed, at, more)
-                at += more
-            if length > end - at or length > stop - done:
+            length, at = _read_length(packed, tag, at, end)
+            if length < 0 or length > end - at or length > stop - done:
                 return False
             copy(packed[at : at + length], out[done : done + length])
             at += length
@@ -57,6 +42,42 @@ def unsnap(packed: np.ndarray, at: int, end: int, out: np.ndarray, start: int, s
                 out[i] = out[i - offset]
         done += length
     return done == stop
+
+
+@njit(cache=True, nogil=True)
+def whole_literal(packed: np.ndarray, at: int, end: int, size: int) -> int:
+    """Where in packed[at:end] the bytes are, if they are all there as they are, `size` of them; else -1."""
+    written, at = _read_size(packed, at, end)
+    if written != size or at >= end or packed[at] & 3:
+        return -1
+    length, at = _read_length(packed, int(packed[at]), at + 1, end)
+    return at if length == size and end - at == size else -1
+
+
+@njit(cache=True, nogil=True)
+def _read_size(packed: np.ndarray, at: int, end: int) -> tuple[int, int]:
+    """The size of what is packed, or -1, and where it ends."""
+    size, shift = 0, 0
+    while at < end and shift <= 28:
+        byte = int(packed[at])
+        at += 1
+        size |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return size, at
+    return -1, at
+
+
+@njit(cache=True, nogil=True)
+def _read_length(packed: np.ndarray, tag: int, at: int, end: int) -> tuple[int, int]:
+    """The length of the literal with this tag, or -1, and where it starts."""
+    length = (tag >> 2) + 1
+    if length <= 60:
+        return length, at
+    more = length - 60
+    if more > end - at:
+        return -1, at
+    return 1 + _little(packed, at, more), at + more
 
 
 @njit(cache=True, nogil=True)

@@ -55,7 +55,7 @@ def test_any_partition_order_and_batch_size_gives_the_plain_counts(table, data):
     for found in (
         count_marginals(batches_of(codes, sizes), sizes, cliques),
         count_marginals(reversed(batches_of(shuffled, sizes, cuts)), sizes, cliques),
-        count_items(batches_of(codes, sizes, cuts), lambda batch: (batch,), sizes, cliques, threads=3),
+        count_items(batches_of(codes, sizes, cuts), Tally.add, sizes, cliques, threads=3),
     ):
         assert all(table.dtype == np.int64 for table in found)
         assert all(table.shape == wanted.shape for table, wanted in zip(found, expected, strict=True))
@@ -118,7 +118,7 @@ def test_joining_saves_most_of_the_work():
 def test_errors_in_a_thread_reach_the_caller_and_stop_the_others():
     taken = []
 
-    def fail(item):
+    def fail(tally, item):
         taken.append(item)
         raise RuntimeError("the source broke")
 

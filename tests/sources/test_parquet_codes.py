@@ -12,11 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.encoding.strategies import columns as domain_columns
+from tests.encoding.strategies import one_column_table
+from understudy.pipelines.encoding import encode_column
 from understudy.pipelines.errors import SourceError
-from understudy.pipelines.sources.bit_packing import ROOM, unpack
+from understudy.pipelines.marginals.counting import Tally
+from understudy.pipelines.sources import parquet
+from understudy.pipelines.sources.bit_packing import PAIR_BITS, SPARE, pair_up, unpack
 from understudy.pipelines.sources.parquet import ParquetSource
-from understudy.pipelines.sources.parquet_codes import coded_column
-from understudy.pipelines.sources.parquet_pages import CODECS, NotUnderstood, unpacked_pages
+from understudy.pipelines.sources.parquet_codes import OpenFile, coded_column
+from understudy.pipelines.sources.parquet_pages import CODECS, NotUnderstood, page_table, unpacked_pages
 from understudy.pipelines.sources.snappy import unsnap
 
 TYPES = {
@@ -43,7 +48,7 @@ def read_codes(path: Path) -> list[pa.DictionaryArray | None]:
     """Every column of every row group."""
     with pq.ParquetFile(path) as file, pa.memory_map(str(path)) as bytes_:
         return [
-            coded_column(bytes_, file.metadata, group, index, file.schema_arrow.field(index))
+            coded_column(OpenFile(file, bytes_, file.schema_arrow), group, file.schema_arrow.field(index).name)
             for group in range(file.metadata.num_row_groups)
             for index in range(file.metadata.num_columns)
         ]
@@ -86,6 +91,31 @@ def test_what_is_read_is_what_arrow_reads(found, data, tmp_path_factory):
     for name in table.column_names:
         values = [value for batch in batches for value in batch.column(name).to_pylist()]
         assert values == table.column(name).to_pylist()
+
+
+@settings(max_examples=80, deadline=None)
+@given(found=columns(), declared=domain_columns, data=st.data())
+def test_codes_straight_from_the_file_are_those_of_the_values_that_arrow_reads(found, declared, data, tmp_path_factory):
+    field, array = found
+    table, domain = one_column_table(array, declared)
+    path = tmp_path_factory.mktemp("t") / "t.parquet"
+    pq.write_table(
+        table.cast(pa.schema([field.with_name(declared.name)])),
+        path,
+        row_group_size=data.draw(st.sampled_from([37, 1000])),
+        data_page_version=data.draw(st.sampled_from(["1.0", "2.0"])),
+        compression=data.draw(st.sampled_from(["none", "snappy", "zstd"])),
+        use_dictionary=data.draw(st.sampled_from([True, True, True, False])),
+        data_page_size=data.draw(st.sampled_from([1 << 20, 8])),
+        write_batch_size=data.draw(st.sampled_from([1024, 16])),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet, "CODED_VALUES", data.draw(st.sampled_from([parquet.CODED_VALUES, 0])))
+        tally = Tally(domain.sizes, [(0,)])
+        (part,) = ParquetSource(path).parts()
+        batch_rows = data.draw(st.sampled_from([7, 500]))
+        codes = [code for codes in part.encode(domain, [0], tally.room, batch_rows) for code in codes[0].tolist()]
+    assert codes == encode_column(pq.read_table(path).column(0), declared).tolist()
 
 
 def test_ordinary_columns_stay_codes_and_high_ones_do_not(tmp_path):
@@ -135,20 +165,29 @@ def test_numbers_of_every_width(width):
     bits = ((numbers[:, None] >> np.arange(width)) & 1).astype(np.uint8)
     packed = np.packbits(np.concatenate([bits.ravel(), np.zeros(4 * width, np.uint8)]), bitorder="little")
     body = np.concatenate([np.array([13 << 1 | 1], np.uint8), packed])
-    words = np.zeros(len(body) // 8 + 4, np.uint64)
-    words.view(np.uint8)[: len(body)] = body
-    out = np.empty(100 + ROOM, np.uint32)
-    assert unpack(words, 0, len(body), width, 2**width, out, 100)
-    assert (out[:100] == numbers).all()
-    assert not unpack(words, 0, len(body), width, int(numbers.max()), out, 100)
-    assert not unpack(words, 0, len(body) - 1, width, 2**width, out, 100)
+    padded = np.concatenate([body, np.zeros(SPARE, np.uint8)])
+    table = rng.permutation(2**width).astype(np.uint8 if width <= 8 else np.uint32)
+    pairs = np.empty(1 << 2 * width if width <= PAIR_BITS else 0, np.uint32)
+
+    def unpacks(lookup: np.ndarray, end: int) -> bool:
+        if len(pairs):
+            pair_up(lookup, width, pairs)
+        return unpack(padded, 0, end, width, lookup, pairs, out, 3, 100)
+
+    out = np.full(106, 77, table.dtype)
+    assert unpacks(table, len(body))
+    assert (out[3:103] == table[numbers]).all()
+    assert (out[:3] == 77).all()
+    assert (out[103:] == 77).all()
+    assert not unpacks(table[: numbers.max()], len(body))
+    assert not unpacks(table, len(body) - 1)
 
 
 def test_a_chunk_cut_short_is_not_understood():
     with pytest.raises(NotUnderstood):
-        unpacked_pages(pa.py_buffer(b"\x15\x04\x15"), "UNCOMPRESSED")
+        page_table(np.frombuffer(b"\x15\x04\x15", np.uint8))
     with pytest.raises(NotUnderstood):
-        unpacked_pages(pa.py_buffer(b""), "LZO")
+        unpacked_pages(pa.py_buffer(b""), page_table(np.empty(0, np.uint8)), "LZO")
 
 
 def test_a_file_cut_short_after_its_footer_was_read_is_a_source_error(tmp_path):
