@@ -15,7 +15,7 @@ Where a value goes:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -49,6 +49,12 @@ def encode(batch: pa.RecordBatch | pa.Table, domain: TableDomain) -> EncodedBatc
     """Codes of the domain's columns, which the batch holds by name among any others."""
     columns = tuple(encode_column(batch.column(column.name), column) for column in domain.columns)
     return EncodedBatch(columns, batch.num_rows)
+
+
+def encode_into(batch: pa.RecordBatch, columns: Mapping[int, DomainColumn], codes: np.ndarray) -> None:
+    """Write the codes of each of the columns to the row of `codes` that is numbered so."""
+    for row, column in columns.items():
+        codes[row] = encode_column(batch.column(column.name), column)
 
 
 def encode_column(values: pa.Array | pa.ChunkedArray, column: DomainColumn) -> np.ndarray:

@@ -20,7 +20,8 @@ from distributed.comm.core import CommClosedError
 
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SourceError
-from understudy.pipelines.marginals.counting import Clique, LocalTable, Tally, add_counts, add_part, usable_cores
+from understudy.pipelines.marginals.counting import LocalTable, add_counts, add_part, usable_cores
+from understudy.pipelines.marginals.tally import Clique, Tally
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source
 from understudy.pipelines.sources.bounding import (

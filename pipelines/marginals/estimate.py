@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from understudy.pipelines.domain import DomainColumn, TableDomain
 from understudy.pipelines.encoding import code_type
-from understudy.pipelines.marginals.counting import DENSE_CELLS
 from understudy.pipelines.marginals.cover import cover
+from understudy.pipelines.marginals.tally import DENSE_CELLS
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS
 from understudy.pipelines.sources.bounding import BOUNDING_BYTES, slices
 
-CODED_NS, PLAIN_NS = 2.5, 12.0
+CODED_NS, PLAIN_NS = 1.5, 12.0
 """Reading and encoding one value of a column that Parquet keeps as dictionary codes, and of any other."""
 
 CODED_VALUES = 1 << 16
@@ -54,18 +54,19 @@ def estimate_counting(
     domain: TableDomain, cliques: Sequence[tuple[int, ...]], unit: Unit, rows: int, cores: int
 ) -> CountingEstimate:
     """What counting these cliques of so many rows will cost on so many cores."""
-    used = len(domain.columns)
+    named = {column for clique in cliques for column in clique}
+    columns = [column for i, column in enumerate(domain.columns) if i in named or unit.entity is not None]
     groups = cover(domain.sizes, tuple(cliques)).groups
     cells = [math.prod(domain.sizes[column] for column in group) for group in groups]
     sparse = sum(1 for each in cells if each > DENSE_CELLS)
-    reading = sum(CODED_NS if _stays_coded(column) else PLAIN_NS for column in domain.columns)
+    reading = sum(CODED_NS if _stays_coded(column) else PLAIN_NS for column in columns)
     row_ns = reading + (len(groups) - sparse) * JOINT_NS + sparse * SPARSE_NS
     first_steps = slices(rows) if unit.entity is not None else []
     if first_steps:
-        hashing = reading + PLAIN_NS + (used + 1) * HASH_NS
+        hashing = reading + PLAIN_NS + (len(columns) + 1) * HASH_NS
         row_ns += hashing * (len(first_steps) + 1) + RANK_NS
     core_seconds = rows * row_ns * 1e-9
-    batch = min(BATCH_ROWS, rows) * sum(ARROW_BYTES + 2 * code_type(size).itemsize for size in domain.sizes)
+    batch = min(BATCH_ROWS, rows) * sum(ARROW_BYTES + 2 * code_type(column.size).itemsize for column in columns)
     tables = 4 * sum(each for each in cells if each <= DENSE_CELLS)
     result = 8 * sum(math.prod(domain.sizes[column] for column in clique) for clique in cliques)
     bounding = min(72 * rows, BOUNDING_BYTES) + 24 * rows // (unit.max_rows + 1) if first_steps else 0

@@ -85,7 +85,7 @@ def unpack(
             for i in range(done, done + run):
                 out[i] = entry
             done += run
-    return seen < _NO_SUCH_NUMBER
+    return bool(seen < _NO_SUCH_NUMBER)
 
 
 @njit(cache=True, nogil=True)

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from understudy.pipelines.domain import DomainColumn, TableDomain
-from understudy.pipelines.encoding import encode_column
+from understudy.pipelines.domain import DomainColumn
+from understudy.pipelines.encoding import encode_into
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
@@ -51,16 +51,15 @@ class ParquetPart:
                     yield pa.RecordBatch.from_pydict({name: by_name[name] for name in columns})
 
     def encode(
-        self, domain: TableDomain, wanted: Sequence[int], room: Callable[[int], np.ndarray], batch_rows: int
+        self, columns: Mapping[int, DomainColumn], room: Callable[[int], np.ndarray], batch_rows: int
     ) -> Iterator[np.ndarray]:
-        """Codes, (columns, rows), in the `room` for so many rows; columns that are not wanted are left alone."""
-        columns = {i: domain.columns[i] for i in wanted}
+        """The codes of each column, in the row numbered so of the `room` for as many table rows as come at once."""
         with self._opened([column.name for column in columns.values()]) as opened:
             for row_group in self.row_groups:
                 if not _may_be_held(opened.file, row_group, len(columns)):
                     for batch in _arrow_batches(opened.file, row_group, columns, batch_rows):
                         codes = room(batch.num_rows)
-                        _encode_batch(batch, columns, codes)
+                        encode_into(batch, columns, codes)
                         yield codes
                     continue
                 codes = room(opened.file.metadata.row_group(row_group).num_rows)
@@ -69,7 +68,7 @@ class ParquetPart:
                 }
                 done = 0
                 for batch in _arrow_batches(opened.file, row_group, rest, batch_rows):
-                    _encode_batch(batch, rest, codes[:, done : done + batch.num_rows])
+                    encode_into(batch, rest, codes[:, done : done + batch.num_rows])
                     done += batch.num_rows
                 if rest and done != codes.shape[1]:
                     raise pa.ArrowInvalid("rows are missing")
@@ -156,11 +155,6 @@ def _arrow_batches(
     if columns:
         names = [column.name for column in columns.values()]
         yield from file.iter_batches(batch_rows, [row_group], names, use_threads=False)
-
-
-def _encode_batch(batch: pa.RecordBatch, columns: Mapping[int, DomainColumn], codes: np.ndarray) -> None:
-    for i, column in columns.items():
-        codes[i] = encode_column(batch.column(column.name), column)
 
 
 def _slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.pipelines.encoding import EncodedBatch, code_type
-from understudy.pipelines.marginals import counting, sparse
-from understudy.pipelines.marginals.counting import Tally, count_items, count_marginals
+from understudy.pipelines.marginals import sparse, tally
+from understudy.pipelines.marginals.counting import count_items, count_marginals
 from understudy.pipelines.marginals.cover import JOINT_CELLS, cover
+from understudy.pipelines.marginals.tally import Tally
 
 
 def plain_counts(codes: np.ndarray, sizes, clique) -> np.ndarray:
@@ -68,8 +69,9 @@ def test_sparse_counting_and_flushing_give_the_same(table, data):
     codes, sizes, cliques = table
     expected = [plain_counts(codes, sizes, clique) for clique in cliques]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting, "DENSE_CELLS", data.draw(st.sampled_from([0, 50])))
-        patch.setattr(counting, "FLUSH_ROWS", 5)
+        patch.setattr(tally, "DENSE_CELLS", data.draw(st.sampled_from([0, 50])))
+        patch.setattr(tally, "FLUSH_ROWS", 5)
+        patch.setattr(tally, "CACHED_ROWS", 7)
         patch.setattr(sparse, "MERGE_CELLS", 3)
         cuts = data.draw(st.lists(st.integers(0, len(codes)), max_size=6))
         found = count_marginals(batches_of(codes, sizes, cuts), sizes, cliques)

@@ -16,7 +16,7 @@ from tests.encoding.strategies import columns as domain_columns
 from tests.encoding.strategies import one_column_table
 from understudy.pipelines.encoding import encode_column
 from understudy.pipelines.errors import SourceError
-from understudy.pipelines.marginals.counting import Tally
+from understudy.pipelines.marginals.tally import Tally
 from understudy.pipelines.sources import parquet
 from understudy.pipelines.sources.bit_packing import PAIR_BITS, SPARE, pair_up, unpack
 from understudy.pipelines.sources.parquet import ParquetSource
@@ -114,7 +114,7 @@ def test_codes_straight_from_the_file_are_those_of_the_values_that_arrow_reads(f
         tally = Tally(domain.sizes, [(0,)])
         (part,) = ParquetSource(path).parts()
         batch_rows = data.draw(st.sampled_from([7, 500]))
-        codes = [code for codes in part.encode(domain, [0], tally.room, batch_rows) for code in codes[0].tolist()]
+        codes = [code for codes in part.encode({0: declared}, tally.room, batch_rows) for code in codes[0].tolist()]
     assert codes == encode_column(pq.read_table(path).column(0), declared).tolist()
 
 
