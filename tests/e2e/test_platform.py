@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +59,58 @@ def tasks_done_by_dask(platform: Platform) -> int:
         "    print(client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter))\n"
     )
     return int(platform.run("python", "-c", code).split()[-1])
+
+
+MAKE_BLOCK = """
+from prefect.blocks.notifications import CustomWebhookNotificationBlock
+text = {"subject": "{{subject}}", "body": "{{body}}"}
+CustomWebhookNotificationBlock(name="operators", url="URL", json_data=text, allow_private_urls=True).save("operators")
+"""
+
+
+@pytest.fixture
+def inbox() -> Iterator[Inbox]:
+    """Where operators are told: a web server that keeps what is posted to it."""
+    with Inbox(("127.0.0.1", 0), Post) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+class Inbox(ThreadingHTTPServer):
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self.letters: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/"
+
+
+class Post(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, Inbox)
+        self.server.letters.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Silent."""
+
+
+def test_operators_are_told_when_a_release_fails(platform: Platform, inbox: Inbox) -> None:
+    spec = platform.folder / "clinic.yaml"
+    spec.write_text(PLATFORM_SPEC.replace("SCHEDULER", platform.scheduler))
+    platform.run("python", "-c", MAKE_BLOCK.replace("URL", inbox.url))
+    deploy = ("understudy", "deploy", str(spec), "--paused", "--notify", "custom-webhook/operators")
+    assert "automation made: understudy: tell custom-webhook/operators" in platform.run(*deploy)
+    assert "automation there already" in platform.run(*deploy)
+
+    platform.start("worker", "prefect", "worker", "start", "--pool", "understudy-cpu")
+    platform.run("prefect", "deployment", "run", "scheduled-release/clinic-visits")  # there is no account to pay for it
+    wait_for("the operators to be told", lambda: inbox.letters)
+    assert "understudy.release.failed" in inbox.letters[0]
+    assert "Account clinic" in inbox.letters[0]
 
 
 def test_a_scheduled_run_is_killed_tried_again_and_publishes_once(platform: Platform) -> None:
