@@ -71,6 +71,8 @@ class NumberColumn(Public):
     def _bounds(self) -> NumberColumn:
         if not self.min < self.max:
             raise ValueError(f"min {self.min:g} must be below max {self.max:g}")
+        if not math.isfinite(self.max - self.min):
+            raise ValueError(f"{self.min:g} to {self.max:g} is wider than any number; give bounds that fit the column")
         return self
 
 

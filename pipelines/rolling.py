@@ -43,6 +43,7 @@ from understudy.pipelines.spec import ReleaseSpec
 STAGE = "disjoint periods"
 DECLARATION = "disjoint-periods"
 MOST_PERIODS = 1200
+SEPARATOR = "@"
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,17 @@ def enter_series(
         )
     parent = ledger.account(spec.privacy.account)
     series = series_of(spec, plan)
-    name = f"{parent.name}@{series[:10]}@{spec.source.snapshot}"
+    name = f"{parent.name}{SEPARATOR}{series[:10]}{SEPARATOR}{spec.source.snapshot}"
     own = spec.model_copy(update={"privacy": spec.privacy.model_copy(update={"account": name})})
     copies = 1 + max(ledger.attempt_for(request, pay_again) for request in requests_of(own, plan))
     for copy in range(1, copies + 1):
         _pay(ledger, store, spec, plan, series, copy)
     _open(ledger, parent, name, event_of(plan), copies)
     return own
+
+
+def is_period_account(name: str) -> bool:
+    return SEPARATOR in name
 
 
 def forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan) -> Forecast | None:

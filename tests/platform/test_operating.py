@@ -162,6 +162,10 @@ def test_disjoint_months_through_the_flow(clinic: Clinic, run: Run) -> None:  # 
     assert any("declared by the data's owner" in step for step in manifest["steps"])
     plan = run("plan", clinic.spec)
     assert "covers every further month" in plan.output
+    (period,) = {account.name for account in clinic.ledger.accounts() if account.name.endswith("@2026-10")}
+    refused = run("ledger", "cap", period, "--epsilon", "9", "--delta", "1e-6", "--reason", "more")
+    assert refused.exit_code != 0
+    assert "--pay-again" in refused.output
 
 
 def test_no_secret_anywhere(

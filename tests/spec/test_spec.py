@@ -74,6 +74,7 @@ def test_the_order_of_columns_is_part_of_the_measurement() -> None:
         ("type: integer", "type: intger", ["line 6", "columns.age", "unknown column type", "boolean"]),
         ("min: 0, max: 110", "min: 110, max: 0", ["columns.age", "swap"]),
         ("min: 0, max: 20000", "min: 5, max: 5", ["columns.charge", "below max"]),
+        ("min: 0, max: 20000", "min: -1.7e308, max: 1.7e308", ["columns.charge", "wider than any number"]),
         ("values: [F, M, X]", "values: [F, M, F]", ["columns.sex.values", "more than once", "F"]),
         ("values: [F, M, X]", "values: []", ["columns.sex.values"]),
         ("epsilon: 1.0", "epsilon: -1", ["privacy.epsilon"]),
