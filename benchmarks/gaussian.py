@@ -35,7 +35,8 @@ from understudy.pipelines.gaussian.noisy_moments import estimates_of
 from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.method import PlannedCharge
 from understudy.pipelines.privacy.noise import RandomSource, operating_system_randomness
-from understudy.pipelines.spec import ReleaseSpec, parse_spec
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.spec_reading import parse_spec
 
 EPSILONS = ("0.2", "1", "2.5")
 SIZES = (10**3, 10**4, 10**5, 10**6)

@@ -41,7 +41,8 @@ from understudy.pipelines.kernel.training import Trainer, TrainingPlan, train
 from understudy.pipelines.method import MethodPlan
 from understudy.pipelines.privacy.noise import operating_system_randomness
 from understudy.pipelines.privacy.relation import Relation
-from understudy.pipelines.spec import ReleaseSpec, parse_spec
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.spec_reading import parse_spec
 
 EPSILONS = ("1", "0.2", "10")
 BASELINES = {("mnist", "1"): 0.805, ("mnist", "0.2"): 0.752, ("fashion", "1"): 0.731, ("fashion", "0.2"): 0.674}

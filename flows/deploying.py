@@ -21,7 +21,8 @@ from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError, UnderstudyError
 from understudy.pipelines.methods import method_named
 from understudy.pipelines.periods import has_placeholders
-from understudy.pipelines.spec import ReleaseSpec, parse_tree, read_spec, spec_of
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.spec_reading import parse_tree, read_spec, spec_of
 from understudy.pipelines.workspace import Workspace
 
 ENTRYPOINT = "understudy.flows.scheduled.scheduled_release"

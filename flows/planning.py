@@ -21,7 +21,8 @@ from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Composed, describe, to_json
 from understudy.pipelines.privacy.ledger import Ledger
 from understudy.pipelines.rolling import declared_step, forecast
-from understudy.pipelines.spec import ReleaseSpec, load_spec
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.spec_reading import load_spec
 from understudy.pipelines.workspace import Workspace
 
 MOST_LINES = 12

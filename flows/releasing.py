@@ -13,7 +13,8 @@ from understudy.flows.environment import prepare
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.ledger import Ledger
 from understudy.pipelines.publishing.targets import Published
-from understudy.pipelines.spec import ReleaseSpec, load_spec
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.spec_reading import load_spec
 from understudy.pipelines.workspace import Workspace
 
 

@@ -18,7 +18,8 @@ from understudy.flows.release import release
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.periods import has_placeholders
 from understudy.pipelines.publishing.targets import Published
-from understudy.pipelines.spec import MAX_SPEC_BYTES, ReleaseSpec, spec_of
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.spec_reading import MAX_SPEC_BYTES, spec_of
 from understudy.tasks.hooks import tell_failure, try_again_after_crash
 
 

@@ -29,7 +29,8 @@ import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError, ValidationFailed
 from understudy.pipelines.measurement import Measurement
-from understudy.pipelines.spec import ReleaseSpec, load_spec, spec_of
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.spec_reading import load_spec, spec_of
 
 Table = Any
 """A pandas or Polars DataFrame, an Arrow table, or anything that speaks the Arrow PyCapsule interface."""

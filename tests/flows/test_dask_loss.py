@@ -21,7 +21,7 @@ from understudy.pipelines.marginals.mechanism import release_counts
 from understudy.pipelines.methods import method_named
 from understudy.pipelines.privacy.ledger import State
 from understudy.pipelines.sources.parquet import ParquetSource
-from understudy.pipelines.spec import load_spec
+from understudy.pipelines.spec_reading import load_spec
 from understudy.tasks.normalize import contribution_key
 
 FILES = 8

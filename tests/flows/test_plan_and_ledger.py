@@ -11,7 +11,7 @@ from click.testing import Result
 from tests.flows.conftest import Clinic
 from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.ledger import ChargeRequest, Holder
-from understudy.pipelines.spec import load_spec
+from understudy.pipelines.spec_reading import load_spec
 
 Run = Callable[..., Result]
 

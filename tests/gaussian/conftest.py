@@ -15,7 +15,8 @@ from understudy.pipelines.encoding import encode
 from understudy.pipelines.gaussian.method import GaussianMethod
 from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.method import PlannedCharge
-from understudy.pipelines.spec import ReleaseSpec, parse_spec
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.spec_reading import parse_spec
 
 
 class SeededWords:

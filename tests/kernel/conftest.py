@@ -13,7 +13,7 @@ import torch
 
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.kernel.method import KernelMethod
-from understudy.pipelines.spec import parse_spec
+from understudy.pipelines.spec_reading import parse_spec
 
 SPEC = """
 name: shapes

@@ -10,7 +10,7 @@ from tests.examples import SPEC
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.marginals.workload import choose_workload, noise_stds
-from understudy.pipelines.spec import parse_spec
+from understudy.pipelines.spec_reading import parse_spec
 
 DOMAIN = TableDomain.of(parse_spec(SPEC))
 

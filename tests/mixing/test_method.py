@@ -14,7 +14,7 @@ from understudy.pipelines.mixing import slices
 from understudy.pipelines.mixing.method import MixingMethod
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.relation import Relation
-from understudy.pipelines.spec import parse_spec
+from understudy.pipelines.spec_reading import parse_spec
 
 SPEC = """
 name: flowers

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.mixing.trial import try_orders
-from understudy.pipelines.spec import parse_spec
+from understudy.pipelines.spec_reading import parse_spec
 
 SPEC = """
 name: flowers

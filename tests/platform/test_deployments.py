@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from understudy.flows.deploying import read
-from understudy.pipelines.spec import load_spec
+from understudy.pipelines.spec_reading import load_spec
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deployments"

@@ -10,7 +10,7 @@ import pytest
 from tests.examples import SPEC
 from understudy.pipelines.addresses import Database, check_address
 from understudy.pipelines.errors import SpecError, UnderstudyError
-from understudy.pipelines.spec import MAX_SPEC_BYTES, load_spec, parse_spec
+from understudy.pipelines.spec_reading import MAX_SPEC_BYTES, load_spec, parse_spec
 
 CANARY = "hunter2-canary"
 SOURCE, TARGET = '"duckdb:///clinic.duckdb"', "{to: releases/}"

@@ -23,7 +23,8 @@ from understudy.pipelines.publishing.retention import retire_old, retired_releas
 from understudy.pipelines.publishing.targets import open_target
 from understudy.pipelines.recertifying import recertify_release
 from understudy.pipelines.sources import open_source
-from understudy.pipelines.spec import SourceSpec, parse_spec
+from understudy.pipelines.spec import SourceSpec
+from understudy.pipelines.spec_reading import parse_spec
 
 pytest_plugins = ["tests.platform.stores"]
 

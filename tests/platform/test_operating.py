@@ -16,7 +16,7 @@ from tests.flows.conftest import Clinic, clinic, run  # noqa: F401  fixtures
 from tests.platform.conftest import Warehouse
 from understudy.pipelines.errors import PublishError, SpecError, ValidationFailed
 from understudy.pipelines.recertifying import recertify_release
-from understudy.pipelines.spec import load_spec
+from understudy.pipelines.spec_reading import load_spec
 
 Run = Callable[..., Result]
 pytestmark = pytest.mark.usefixtures("prefect_server")

@@ -16,7 +16,7 @@ from understudy.pipelines.addresses import Database
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.publishing.postgresql_target import PostgresTarget
 from understudy.pipelines.publishing.targets import PreparedRelease, open_target
-from understudy.pipelines.spec import parse_spec
+from understudy.pipelines.spec_reading import parse_spec
 
 TABLE = pa.table(
     {

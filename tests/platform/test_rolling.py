@@ -16,7 +16,8 @@ from understudy.pipelines.privacy.ledger import Holder, Ledger
 from understudy.pipelines.privacy.measurement_store import MeasurementStore
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.rolling import declared_step, enter_series, event_of, forecast, series_of
-from understudy.pipelines.spec import ReleaseSpec, parse_spec
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.spec_reading import parse_spec
 
 DISJOINT = SPEC + "rolling: {period: month, entities: disjoint}\n"
 RECURRING = SPEC + "rolling: {period: month}\n"

@@ -21,7 +21,8 @@ from understudy.pipelines.privacy.noise import RandomSource, operating_system_ra
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.privpgd.method import PrivPGDMethod
 from understudy.pipelines.rules import broken_rows
-from understudy.pipelines.spec import ReleaseSpec, parse_spec
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.spec_reading import parse_spec
 
 SPEC = """
 name: people

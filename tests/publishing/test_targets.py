@@ -26,7 +26,7 @@ from understudy.pipelines.publishing.manifest import (
     software_versions,
 )
 from understudy.pipelines.publishing.targets import PreparedRelease, open_target, release_id
-from understudy.pipelines.spec import parse_spec
+from understudy.pipelines.spec_reading import parse_spec
 
 
 def prepared(

@@ -15,7 +15,7 @@ from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.rule_spec import Rule
 from understudy.pipelines.rules import allowed_cells, broken_rows, keep_order
-from understudy.pipelines.spec import parse_spec
+from understudy.pipelines.spec_reading import parse_spec
 
 SPEC = """
 name: stays

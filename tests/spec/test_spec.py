@@ -10,7 +10,8 @@ import yaml
 from tests.examples import SPEC
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.spec import ReleaseSpec, load_spec, parse_spec
+from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.spec_reading import load_spec, parse_spec
 
 
 def refused(text: str) -> str:

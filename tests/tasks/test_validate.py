@@ -14,7 +14,7 @@ from understudy.pipelines.contract import contract_of
 from understudy.pipelines.decoding import decode
 from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.method import Agreement
-from understudy.pipelines.spec import parse_spec
+from understudy.pipelines.spec_reading import parse_spec
 from understudy.tasks.validate import check_table
 
 DOMAIN = TableDomain.of(parse_spec(SPEC))

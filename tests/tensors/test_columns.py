@@ -15,7 +15,7 @@ from understudy.pipelines.decoding import decode
 from understudy.pipelines.domain import TableDomain, TensorDomain
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources import check_columns
-from understudy.pipelines.spec import parse_spec
+from understudy.pipelines.spec_reading import parse_spec
 from understudy.tasks.validate import check_table
 
 DOMAIN = TableDomain.of(picture_spec())
