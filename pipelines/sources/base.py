@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -122,6 +123,24 @@ def read_parts(
     allowed = bound_parts(parts, columns, unit, key, batch_rows, rows) if unit.entity else None
     for number, part in enumerate(parts):
         yield from read_part(part, number, columns, unit, key, allowed, batch_rows)
+
+
+class OneStream(ABC):
+    """A source that one process reads from start to end: it is its own and only part."""
+
+    @abstractmethod
+    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]: ...
+
+    @abstractmethod
+    def row_estimate(self) -> int | None: ...
+
+    def parts(self) -> None:
+        return None
+
+    def batches(
+        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        return read_parts([self], columns, unit, key, batch_rows, self.row_estimate())
 
 
 @dataclass(frozen=True)

@@ -18,44 +18,24 @@ import pyarrow as pa
 import pyarrow.csv
 
 from understudy.pipelines.errors import SourceError
-from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
+from understudy.pipelines.sources.base import OneStream
 
 BLOCK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
-class CsvSource:
+class CsvSource(OneStream):
     path: Path
 
     def schema(self) -> pa.Schema:
         return pa.schema([(name, pa.string()) for name in self._header])
-
-    def parts(self) -> None:
-        return None
-
-    def batches(
-        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        return read_parts([self], columns, unit, key, batch_rows, self.row_estimate())
 
     def row_estimate(self) -> int | None:
         return None
 
     def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         try:
-            with pyarrow.csv.open_csv(
-                self.path,
-                pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
-                pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
-                pyarrow.csv.ConvertOptions(
-                    check_utf8=False,
-                    column_types={name: pa.string() for name in self._header},
-                    null_values=[""],
-                    strings_can_be_null=True,
-                    include_columns=list(columns),
-                ),
-            ) as reader:
+            with open_csv(self.path, self._header, columns) as reader:
                 for block in reader:
                     for start in range(0, block.num_rows, batch_rows):
                         yield block.slice(start, batch_rows)
@@ -78,3 +58,21 @@ class CsvSource:
         if not header:
             raise SourceError(f"{self.path} is empty", "a CSV file starts with a line of column names")
         return header
+
+
+def open_csv(
+    file: Path | pa.NativeFile, header: Sequence[str], columns: Sequence[str]
+) -> pyarrow.csv.CSVStreamingReader:
+    """These columns as text; an empty field is null, a line with too few or too many fields is dropped."""
+    return pyarrow.csv.open_csv(
+        file,
+        pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
+        pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
+        pyarrow.csv.ConvertOptions(
+            check_utf8=False,
+            column_types={name: pa.string() for name in header},
+            null_values=[""],
+            strings_can_be_null=True,
+            include_columns=list(columns),
+        ),
+    )

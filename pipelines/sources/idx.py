@@ -21,8 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
+from understudy.pipelines.sources.base import OneStream
 from understudy.pipelines.tensors import BATCH_BYTES
 
 _NAME = re.compile(r"[-.]idx[1-4]-(ubyte|byte|short|int|float|double)(\.gz)?$", re.IGNORECASE)
@@ -61,19 +60,11 @@ class _File:
 
 
 @dataclass(frozen=True)
-class IdxSource:
+class IdxSource(OneStream):
     path: Path
 
     def schema(self) -> pa.Schema:
         return pa.schema([(name, file.type) for name, file in self._files.items()])
-
-    def parts(self) -> None:
-        return None
-
-    def batches(
-        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        return read_parts([self], columns, unit, key, batch_rows, self.row_estimate())
 
     def row_estimate(self) -> int | None:
         return self._files["image"].shape[0]

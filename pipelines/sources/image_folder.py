@@ -19,8 +19,7 @@ import pyarrow as pa
 from PIL import Image
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
+from understudy.pipelines.sources.base import OneStream
 from understudy.pipelines.tensors import BATCH_BYTES
 
 ENDINGS = (".png", ".jpg", ".jpeg")
@@ -39,7 +38,7 @@ def is_image_folder(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class ImageFolderSource:
+class ImageFolderSource(OneStream):
     """`shape` is that of the tensor the spec declares as `image`, or None if it declares none."""
 
     path: Path
@@ -53,14 +52,6 @@ class ImageFolderSource:
             height, width, channels = self._picture
             fields.insert(0, ("image", pa.list_(pa.uint8(), height * width * channels)))
         return pa.schema(fields)
-
-    def parts(self) -> None:
-        return None
-
-    def batches(
-        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        return read_parts([self], columns, unit, key, batch_rows, self.row_estimate())
 
     def row_estimate(self) -> int | None:
         return len(self._files)

@@ -20,8 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
+from understudy.pipelines.sources.base import OneStream
 from understudy.pipelines.tensors import BATCH_BYTES
 
 _DAY_BOUND = 2**31 - 1
@@ -46,7 +45,7 @@ class _Array:
 
 
 @dataclass(frozen=True)
-class NpzSource:
+class NpzSource(OneStream):
     """`wanted` are the names the spec speaks of; without it every array has to be a column."""
 
     path: Path
@@ -59,14 +58,6 @@ class NpzSource:
                 raise SourceError(f"the array {array.name!r} of {self.path} {array.problem}", _NUMBERS)
         self._check_lengths(needed)
         return pa.schema([(array.name, array.type) for array in self._arrays if array.type is not None])
-
-    def parts(self) -> None:
-        return None
-
-    def batches(
-        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        return read_parts([self], columns, unit, key, batch_rows, self.row_estimate())
 
     def row_estimate(self) -> int | None:
         lengths = {a.shape[0] for a in self._arrays if a.type is not None and a.name in (self.wanted or {a.name})}

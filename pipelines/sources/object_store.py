@@ -19,7 +19,7 @@ from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.object_stores import open_store, storing
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
-from understudy.pipelines.sources.csv_file import BLOCK_BYTES
+from understudy.pipelines.sources.csv_file import open_csv
 from understudy.pipelines.sources.parquet import MOST_ROWS
 
 _KEY = "source.uri"
@@ -65,18 +65,7 @@ class StoredCsv:
             if self.object.path.endswith(".gz"):
                 native = pa.CompressedInputStream(native, "gzip")
             try:
-                reader = pyarrow.csv.open_csv(
-                    native,
-                    pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
-                    pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
-                    pyarrow.csv.ConvertOptions(
-                        check_utf8=False,
-                        column_types={name: pa.string() for name in self.header},
-                        null_values=[""],
-                        strings_can_be_null=True,
-                        include_columns=list(columns),
-                    ),
-                )
+                reader = open_csv(native, self.header, columns)
             except pa.ArrowInvalid as error:
                 if "Empty CSV" in str(error):  # what Arrow calls a header without a line after it
                     return
