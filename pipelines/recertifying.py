@@ -23,6 +23,7 @@ from understudy.pipelines.privacy.measurement_store import MeasurementStore
 from understudy.pipelines.publishing.directory_target import MANIFEST
 from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.retention import RETIRED
+from understudy.pipelines.publishing.targets import table_target
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Certificate:
 
 
 def recertify_release(place: str, ledger: Ledger | None, store: MeasurementStore | None = None) -> Certificate:
-    """Check the release at `place`: a directory, or one in an object store (s3://bucket/path/name/release)."""
+    """Check the release at `place`: a directory, one in an object store, or a table (`duckdb:///file.duckdb#table`)."""
     manifest, files = _read(place)
     epsilon, findings = _guarantee(manifest)
     findings += files
@@ -103,6 +104,8 @@ def _stored(store: MeasurementStore, mid: str, sha256: str) -> Finding:
 def _read(place: str) -> tuple[Manifest, list[Finding]]:
     if place.split("://", 1)[0] in OBJECT_STORES and "://" in place:
         return _read_store(place)
+    if place.startswith(("duckdb:///", "postgresql")) and "#" in place:
+        return _read_table(place)
     folder = Path(place)
     if folder.name == MANIFEST:
         folder = folder.parent
@@ -142,3 +145,13 @@ def _read_store(place: str) -> tuple[Manifest, list[Finding]]:
         raise SpecError(f"{place} is no release", "name the path that holds its manifest.json")
     files = published.manifest.files
     return published.manifest, [Finding(file.path, True, f"{file.bytes:,} bytes") for file in files]
+
+
+def _read_table(place: str) -> tuple[Manifest, list[Finding]]:
+    address, _, table = place.rpartition("#")
+    held = table_target(address, table, Path(), "the release").held()
+    if held is None:
+        raise SpecError(f"{place} is no release", "name a table that Understudy published, after the #")
+    [file] = held.manifest.files or (None,)
+    told = f"{file.bytes:,} bytes of rows" if file and held.intact else "missing, or changed after publication"
+    return held.manifest, [Finding(f"table {table}", held.intact, told)]

@@ -7,21 +7,26 @@ new one. A table that Understudy did not publish is never replaced, so a slip in
 from __future__ import annotations
 
 import hashlib
-import json
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-from pydantic import ValidationError
 
 from understudy.pipelines.addresses import Database
-from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.postgresql import connected, located
 from understudy.pipelines.privacy.fault_points import fault_point
-from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
+from understudy.pipelines.publishing.manifest import Manifest
+from understudy.pipelines.publishing.published_tables import (
+    RELEASES,
+    HeldTable,
+    changed,
+    file_of,
+    foreign,
+    read_manifest,
+)
 from understudy.pipelines.publishing.targets import PreparedRelease, Published
 
-RELEASES = "understudy_releases"
 _DOING = "publishing"
 _TYPES = ((pa.types.is_boolean, "boolean"), (pa.types.is_integer, "bigint"), (pa.types.is_floating, "double precision"),
           (pa.types.is_date, "date"), (pa.types.is_timestamp, "timestamp"))  # fmt: skip
@@ -60,8 +65,7 @@ class PostgresTarget:
             self._refuse_foreign_table(connection, schema)
             staged = self._load(connection, schema, release.table)
             fault_point("publish_staged")
-            digest, size = content_digest(connection, schema, staged)
-            file = PublishedFile(path=f"table {schema}.{self.table}", sha256=digest, bytes=size)
+            file = file_of(f"{schema}.{self.table}", _rows(connection, schema, staged))
             manifest = manifest.model_copy(update={"files": (file,)})
             self._swap(connection, schema, staged)
             self._record(connection, schema, manifest, release.card)
@@ -81,25 +85,34 @@ class PostgresTarget:
         ).fetchone()
         if row is None:
             return None
-        try:
-            manifest = Manifest.model_validate(json.loads(row[0]))
-        except (ValueError, ValidationError):
-            raise PublishError(
-                f"{schema}.{RELEASES} at {self.database} holds a broken manifest", "restore that row from a backup"
-            ) from None
-        if row[1]:
-            self._check(connection, schema, manifest)
+        manifest = read_manifest(row[0], f"{schema}.{RELEASES} at {self.database}")
+        if row[1] and not self._intact(connection, schema, manifest):
+            raise changed(f"{schema}.{self.table}", str(self.database), manifest)
         return self._published(schema, manifest, current=bool(row[1]))
 
-    def _check(self, connection: Any, schema: str, manifest: Manifest) -> None:
-        if located(connection, f"{schema}.{self.table}") is not None:
-            digest, _ = content_digest(connection, schema, self.table)
-            if [file.sha256 for file in manifest.files] == [digest]:
-                return
-        raise PublishError(
-            f"table {schema}.{self.table} at {self.database} is missing or was changed after publication",
-            f"delete its row (release_id {manifest.release_id}) from {schema}.{RELEASES} and release again: it is free",
-        )
+    def held(self) -> HeldTable | None:
+        """The newest release in the table, if it holds one."""
+        from psycopg import sql
+
+        with connected(self.database, PublishError, "reading the release") as connection:
+            schema = self._schema(connection)
+            if schema is None or located(connection, f"{schema}.{RELEASES}") is None:
+                return None
+            row = connection.execute(
+                sql.SQL("SELECT manifest FROM {} WHERE table_name = %s AND current").format(
+                    sql.Identifier(schema, RELEASES)
+                ),
+                [self.table],
+            ).fetchone()
+            if row is None:
+                return None
+            manifest = read_manifest(row[0], f"{schema}.{RELEASES} at {self.database}")
+            return HeldTable(manifest, self._intact(connection, schema, manifest))
+
+    def _intact(self, connection: Any, schema: str, manifest: Manifest) -> bool:
+        if located(connection, f"{schema}.{self.table}") is None:
+            return False
+        return list(manifest.files) == [file_of(f"{schema}.{self.table}", _rows(connection, schema, self.table))]
 
     def _schema(self, connection: Any) -> str | None:
         if not self.given_schema:
@@ -132,10 +145,7 @@ class PostgresTarget:
             [self.table],
         ).fetchone()
         if found[2] != "r" or not ours:
-            raise PublishError(
-                f"{schema}.{self.table} at {self.database} exists and was not published by Understudy",
-                "choose another publish.table, or rename or drop that one yourself",
-            )
+            raise foreign(f"{schema}.{self.table}", str(self.database))
 
     def _load(self, connection: Any, schema: str, table: pa.Table) -> str:
         from psycopg import sql
@@ -208,21 +218,14 @@ class PostgresTarget:
         return Published(manifest, where, f"{self.database} table {schema}.{RELEASES}, column card")
 
 
-def content_digest(connection: Any, schema: str, table: str) -> tuple[str, int]:
-    """A hash of the table's rows that does not depend on their order, and the bytes of their text."""
+def _rows(connection: Any, schema: str, table: str) -> Iterator[bytes]:
+    """Each row as COPY writes it."""
     from psycopg import sql
 
-    rows = total = size = 0
-    with (
-        connection.cursor() as cursor,
-        cursor.copy(
-            sql.SQL("COPY (SELECT * FROM {}) TO STDOUT (FORMAT csv)").format(sql.Identifier(schema, table))
-        ) as copy,
-    ):
+    query = sql.SQL("COPY (SELECT * FROM {}) TO STDOUT (FORMAT csv)").format(sql.Identifier(schema, table))
+    with connection.cursor() as cursor, cursor.copy(query) as copy:
         for row in copy:
-            total = (total + int.from_bytes(hashlib.sha256(row).digest(), "big")) % (1 << 256)
-            rows, size = rows + 1, size + len(row)
-    return hash_of({"rows": rows, "sum": f"{total:064x}"}), size
+            yield bytes(row)
 
 
 def _type(type_: pa.DataType) -> str:

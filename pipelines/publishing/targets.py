@@ -13,7 +13,10 @@ from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.object_stores import OBJECT_STORES
 from understudy.pipelines.publishing.manifest import Manifest
+from understudy.pipelines.publishing.published_tables import HeldTable
 from understudy.pipelines.spec import ReleaseSpec
+
+_DATABASES = ("duckdb", "postgresql", "postgresql+env", "postgresql+block")
 
 
 @dataclass(frozen=True)
@@ -45,26 +48,22 @@ class Target(Protocol):
     def publish(self, release: PreparedRelease) -> Published: ...
 
 
+class TableTarget(Target, Protocol):
+    """A table of a database, which holds one release at a time."""
+
+    def held(self) -> HeldTable | None: ...
+
+
 def open_target(spec: ReleaseSpec, base: Path) -> Target:
     """The target a spec names; relative places are resolved against the directory of the spec."""
     to = spec.publish.to
-    if to.startswith("duckdb://"):
-        from understudy.pipelines.publishing.duckdb_target import DuckDBTarget
-
+    scheme = to.split("://", 1)[0] if "://" in to else ""
+    if scheme in _DATABASES:
         if not spec.publish.table:
             raise SpecError(
-                "publish.table is missing",
-                "name the table to publish into, or give a directory in publish.to",
+                "publish.table is missing", "name the table to publish into, or give a directory in publish.to"
             )
-        return DuckDBTarget(base / to.removeprefix("duckdb:///"), spec.publish.table)
-    scheme = to.split("://", 1)[0] if "://" in to else ""
-    if scheme in ("postgresql", "postgresql+env", "postgresql+block"):
-        from understudy.pipelines.addresses import Database
-        from understudy.pipelines.publishing.postgresql_target import PostgresTarget
-
-        if not spec.publish.table:
-            raise SpecError("publish.table is missing", "name the table to publish into")
-        return PostgresTarget(Database.parse(to, "publish.to"), spec.publish.table)
+        return table_target(to, spec.publish.table, base, "publish.to")
     if scheme in OBJECT_STORES:
         from understudy.pipelines.publishing.object_store_target import ObjectStoreTarget
 
@@ -77,6 +76,18 @@ def open_target(spec: ReleaseSpec, base: Path) -> Target:
     from understudy.pipelines.publishing.directory_target import DirectoryTarget
 
     return DirectoryTarget(base / to)
+
+
+def table_target(address: str, table: str, base: Path, said_in: str) -> TableTarget:
+    """A table of the database at this address; a relative DuckDB file is looked for from `base`."""
+    if address.startswith("duckdb://"):
+        from understudy.pipelines.publishing.duckdb_target import DuckDBTarget
+
+        return DuckDBTarget(base / address.removeprefix("duckdb:///"), table)
+    from understudy.pipelines.addresses import Database
+    from understudy.pipelines.publishing.postgresql_target import PostgresTarget
+
+    return PostgresTarget(Database.parse(address, said_in), table)
 
 
 def release_id(spec: ReleaseSpec, mids: tuple[str, ...]) -> str:

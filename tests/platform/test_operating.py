@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from click.testing import Result
 
@@ -145,6 +146,27 @@ def test_recertify_finds_what_was_changed(clinic: Clinic, run: Run, damage: str)
     assert "NO" in result.output
     with pytest.raises(ValidationFailed):
         recertify([str(place)])
+
+
+@pytest.mark.parametrize("database", ["duckdb", "postgresql"])
+def test_a_published_table_is_recertified(
+    clinic: Clinic, run: Run, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, database: str,  # noqa: F811
+) -> None:  # fmt: skip
+    monkeypatch.setenv("WAREHOUSE_URL", warehouse.uri)
+    to = "postgresql+env://WAREHOUSE_URL" if database == "postgresql" else f"duckdb:///{clinic.folder}/out.duckdb"
+    table = f"{warehouse.schema}.copies" if database == "postgresql" else "copies"
+    clinic.write(("{to: releases/}", f'{{to: "{to}", table: {table}}}'))
+    assert run("release", clinic.spec).exit_code == 0
+    checked = run("recertify", f"{to}#{table}")
+    assert checked.exit_code == 0, checked.output
+    assert "bytes of rows" in checked.output
+    if database == "postgresql":
+        warehouse.execute("DELETE FROM copies WHERE ctid = (SELECT min(ctid) FROM copies)")
+    else:
+        with duckdb.connect(clinic.folder / "out.duckdb") as connection:
+            connection.execute("DELETE FROM copies WHERE rowid = 0")
+    assert run("recertify", f"{to}#{table}").exit_code == 5
+    assert "is no release" in run("recertify", f"{to}#other").output
 
 
 def test_recertify_without_a_release(tmp_path: Path) -> None:

@@ -168,6 +168,45 @@ def test_duckdb_swap_interrupted_before_commit_leaves_the_old_table(
         assert connection.execute("SELECT count(*) FROM visits").fetchone() == (3,)
 
 
+def test_duckdb_never_replaces_a_table_it_did_not_publish(tmp_path: Path) -> None:
+    path = tmp_path / "clinic.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE visits AS SELECT 1 AS private")
+    with pytest.raises(PublishError, match="not published by Understudy"):
+        DuckDBTarget(path, "visits").publish(prepared())
+    DuckDBTarget(path, "visits_synthetic").publish(prepared())
+    with pytest.raises(PublishError, match="not published by Understudy"):  # not even once another one is
+        DuckDBTarget(path, "visits").publish(prepared())
+    with duckdb.connect(str(path)) as connection:
+        assert connection.execute("SELECT private FROM visits").fetchall() == [(1,)]
+
+
+def test_duckdb_repeating_an_old_release_does_not_turn_the_table_back(tmp_path: Path) -> None:
+    target = DuckDBTarget(tmp_path / "out.duckdb", "visits")
+    target.publish(prepared("2026-09-old", rows=3))
+    target.publish(prepared(rows=5))
+    assert "since replaced" in target.publish(prepared("2026-09-old", rows=3)).location
+    with duckdb.connect(str(tmp_path / "out.duckdb")) as connection:
+        assert connection.execute("SELECT count(*) FROM visits").fetchone() == (5,)
+
+
+@pytest.mark.parametrize("damage", ["DELETE FROM visits WHERE rowid = 0", "DROP TABLE visits"])
+def test_duckdb_notices_a_table_that_was_changed(tmp_path: Path, damage: str) -> None:
+    target = DuckDBTarget(tmp_path / "out.duckdb", "visits")
+    assert target.held() is None
+    published = target.publish(prepared(rows=3))
+    held = target.held()
+    assert held is not None
+    assert (held.manifest, held.intact) == (published.manifest, True)
+    with duckdb.connect(str(tmp_path / "out.duckdb")) as connection:
+        connection.execute(damage)
+    held = target.held()
+    assert held is not None
+    assert not held.intact
+    with pytest.raises(PublishError, match="changed after publication"):
+        target.recover("clinic-visits", "2026-10-abc")
+
+
 def test_targets_by_spec(tmp_path: Path) -> None:
     assert isinstance(open_target(parse_spec(SPEC), tmp_path), DirectoryTarget)
     with pytest.raises(SpecError, match=r"publish\.table"):
