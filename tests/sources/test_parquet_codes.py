@@ -142,7 +142,14 @@ def test_damaged_bytes_are_left_to_arrow_or_read_within_bounds(data, tmp_path_fa
     """Whatever a byte is changed to, no code points outside the dictionary, and nothing but a SourceError is raised."""
     path = tmp_path_factory.mktemp("t") / "t.parquet"
     values = np.random.default_rng(0).integers(0, 21, 300)
-    pq.write_table(pa.table({"c": pa.array(values, mask=values == 7)}), path, compression="none")
+    pq.write_table(
+        pa.table({"c": pa.array(values, mask=(values == 7) & data.draw(st.booleans()))}),
+        path,
+        compression=data.draw(st.sampled_from(["none", "snappy"])),
+        data_page_version=data.draw(st.sampled_from(["1.0", "2.0"])),
+        data_page_size=data.draw(st.sampled_from([1 << 20, 50])),
+        write_batch_size=64,
+    )
     with pq.ParquetFile(path) as file:
         start, size = (
             file.metadata.row_group(0).column(0).dictionary_page_offset,
