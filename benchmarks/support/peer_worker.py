@@ -69,7 +69,9 @@ def opendp(algorithm: str) -> Generator:
     # The extra packages of OpenDP are imported when first used; they are imported here so that missing ones show.
     import mbi  # noqa: F401
     import opendp.prelude as dp
+    import pandas  # noqa: F401
     import polars as pl
+    import pyarrow  # noqa: F401
 
     dp.enable_features("contrib")
 
