@@ -153,7 +153,7 @@ class PostgresSource:
 
     def stream(self, query: Any, columns: Sequence[PostgresColumn]) -> Iterator[pa.RecordBatch]:
         """What a query finds under the snapshot that every other read of this source sees too."""
-        return _stream(self.database, self._held.snapshot, query, columns, BATCH_ROWS, work_memory="64MB")
+        return _stream(self.database, self._held.snapshot, query, columns, BATCH_ROWS, work_memory="256MB")
 
     def _bounded_query(self, columns: Sequence[str], unit: Unit, key: bytes) -> Any:
         """SQL for at most `unit.max_rows` rows an entity. Rows that tie are equal, so their order is free."""
@@ -267,7 +267,7 @@ def _stream(
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
-        if work_memory is not None:  # so that groups are hashed in memory; their number is known to be small
+        if work_memory is not None:  # so that all groups are hashed: there are few, but the planner cannot know
             connection.execute(sql.SQL("SET LOCAL work_mem = {}").format(sql.Literal(work_memory)))
         with (
             connection.cursor() as cursor,
