@@ -1,8 +1,9 @@
 """PrivPGD: accuracy, time and memory on real tables at epsilon 2.5, 1 and 0.2 (delta 1e-5, ADD_REMOVE).
 
-Figures `privpgd.slice.*`, `privpgd.<set>.<epsilon>.*`, `privpgd.cost.*` and `privpgd.large.*`. Every table
-is counted, noised and generated as the flow does it: all 2-way marginals, a tenth of the budget on 1-way
-marginals, rounded Gaussian noise from the operating system.
+Figures `privpgd.slice.*`, `privpgd.<set>.<epsilon>.*`, `privpgd.<set>.real.*` and `.constant.*` (the ends of
+the scale of the downstream error), `privpgd.cost.*` and `privpgd.large.*`. Every table is counted, noised and
+generated as the flow does it: all 2-way marginals, a tenth of the budget on 1-way marginals, rounded Gaussian
+noise from the operating system.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ def _run(figures: Figures, data: Path, others: list[peers.Peer], *, held_out: bo
     if figures.wants("privpgd.slice.") and (table := adult_slice(data)) is not None:
         _slice(figures, table)
     for table in load_tables(data) if _wants_tables(figures) else []:
+        _downstream_without_privacy(figures, table)
         for epsilon in EPSILONS:
             if figures.wants(f"privpgd.{table.name}.{epsilon}."):
                 if held_out:
@@ -119,6 +121,17 @@ def _held_out_table(figures: Figures, table: CodedTable, epsilon: str, others: l
         theirs = {**all_scores(result.codes), "seconds": result.seconds} if result else {}
         for metric, value in ours.items():
             figures.show(f"{name}.{metric}", value, peer.name, theirs.get(metric))
+
+
+def _downstream_without_privacy(figures: Figures, table: CodedTable) -> None:
+    """What the real rows give, and what the more common label alone does: the ends of the scale."""
+    name = f"privpgd.{table.name}"
+    seen, unseen = _split(table)
+    if figures.wants(f"{name}.real.downstream"):
+        figures.show(f"{name}.real.downstream", _downstream(table, unseen, seen))
+    if figures.wants(f"{name}.constant.downstream"):
+        most_common = np.bincount(seen[:, table.label]).argmax()
+        figures.show(f"{name}.constant.downstream", np.mean(unseen[:, table.label] != most_common))
 
 
 def _split(table: CodedTable) -> tuple[np.ndarray, np.ndarray]:
