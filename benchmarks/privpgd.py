@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import sys
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 
@@ -48,20 +47,16 @@ def run(args: argparse.Namespace) -> None:
     try:
         for peer in others:
             peer.check_installed()
-        _run(figures, args.data, others, held_out=args.held_out or bool(others))
     except peers.PeerError as failure:
         sys.exit(str(failure))
-
-
-def _run(figures: Figures, data: Path, others: list[peers.Peer], *, held_out: bool) -> None:
     _warm_up()
-    if figures.wants("privpgd.slice.") and (table := adult_slice(data)) is not None:
+    if figures.wants("privpgd.slice.") and (table := adult_slice(args.data)) is not None:
         _slice(figures, table)
-    for table in load_tables(data) if _wants_tables(figures) else []:
+    for table in load_tables(args.data) if _wants_tables(figures) else []:
         _downstream_without_privacy(figures, table)
         for epsilon in EPSILONS:
             if figures.wants(f"privpgd.{table.name}.{epsilon}."):
-                if held_out:
+                if others or args.held_out:
                     _held_out_table(figures, table, epsilon, others)
                 else:
                     _whole_table(figures, table, epsilon)

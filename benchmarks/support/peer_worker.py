@@ -9,14 +9,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 # OpenDP 0.16 adds up the parts of its own split with upward rounding and at some budgets refuses the sum by one unit
 # in the last place; a budget smaller by a ten-thousandth is as good.
-ROUNDING_ATTEMPTS = 20
+ATTEMPTS = 20
+
+
+class RefusedBudgetError(Exception):
+    """The peer cannot split this very budget."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +40,9 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Generated codes, and the wall-clock seconds from the codes in memory to them, imports not counted."""
+    """Generated codes, and the wall-clock seconds from the codes in memory to them: neither imports nor attempts at
+    budgets that were refused are counted.
+    """
 
     codes: np.ndarray
     seconds: float
@@ -79,22 +85,18 @@ def opendp(algorithm: str) -> Generator:
         frame = pl.LazyFrame({name: task.codes[:, i] for i, name in enumerate(task.names)})
         keys = {name: list(range(size)) for name, size in zip(task.names, task.sizes, strict=True)}
         rho = zcdp_within(task.epsilon, task.delta)
-        for attempt in range(ROUNDING_ATTEMPTS):
-            part = rho * (1 - 1e-4 * attempt)
-            context = dp.Context.compositor(
-                data=frame, privacy_unit=dp.unit_of(contributions=1), privacy_loss=dp.loss_of(rho=part, delta=0.0)
-            )
-            query = context.query(rho=part, delta=0.0)
-            table = query.contingency_table(keys=keys, algorithm=getattr(dp.mbi, algorithm)())
-            try:
-                release = table.release()
-            except dp.OpenDPException as failure:
-                if "insufficient budget" not in str(failure):
-                    raise
-                continue
-            # Values outside the keys have a cell of their own and come out as nulls; such rows have no code.
-            return release.synthesize(rows=task.rows).select(task.names).drop_nulls().to_numpy()
-        raise RuntimeError(f"OpenDP {algorithm} refused its own split of the budget {ROUNDING_ATTEMPTS} times")
+        context = dp.Context.compositor(
+            data=frame, privacy_unit=dp.unit_of(contributions=1), privacy_loss=dp.loss_of(rho=rho, delta=0.0)
+        )
+        query = context.query(rho=rho, delta=0.0)
+        try:
+            release = query.contingency_table(keys=keys, algorithm=getattr(dp.mbi, algorithm)()).release()
+        except dp.OpenDPException as failure:
+            if "insufficient budget" in str(failure):
+                raise RefusedBudgetError(f"OpenDP refused its own split of rho {rho}") from failure
+            raise
+        # Values outside the keys have a cell of their own and come out as nulls; such rows have no code.
+        return release.synthesize(rows=task.rows).select(task.names).drop_nulls().to_numpy()
 
     return generate
 
@@ -134,15 +136,25 @@ def _zcdp_delta(rho: float, epsilon: float) -> float:
     return float(np.exp(min(0.0, log_delta.min())))
 
 
+def timed(generate: Generator, task: Task) -> Result:
+    """The result at the first budget, at or just below that of the task, that is not refused."""
+    for attempt in range(ATTEMPTS):
+        start = time.perf_counter()
+        try:
+            codes = generate(replace(task, epsilon=task.epsilon * (1 - 1e-4 * attempt)))
+        except RefusedBudgetError as refusal:
+            last = refusal
+        else:
+            return Result(codes.astype(np.int64), time.perf_counter() - start)
+    raise last
+
+
 def main(name: str, *files: str) -> None:
     package, algorithm = name.split("-")
     generate = PACKAGES[package](algorithm)
     if files:
         source, target = map(Path, files)
-        task = read_task(source)
-        start = time.perf_counter()
-        codes = generate(task)
-        write_result(target, Result(codes.astype(np.int64), time.perf_counter() - start))
+        write_result(target, timed(generate, read_task(source)))
 
 
 if __name__ == "__main__":

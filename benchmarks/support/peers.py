@@ -38,7 +38,9 @@ class Peer:
         self._start()
 
     def run(self, task: Task) -> Result | None:
-        """What it generated; None, and a line on stderr, if it was stopped at the limit."""
+        """What it generated; None, and a word on stderr, if it failed or was stopped at the limit: the peers and sets
+        that are left still run.
+        """
         with TemporaryDirectory() as folder:
             source, target = Path(folder) / "task.npz", Path(folder) / "result.npz"
             peer_worker.write_task(source, task)
@@ -46,6 +48,9 @@ class Peer:
                 self._start(source, target)
             except subprocess.TimeoutExpired:
                 print(f"{self.name} did not end within {self.limit:g} seconds", file=sys.stderr)
+                return None
+            except PeerError as failure:
+                print(failure, file=sys.stderr)
                 return None
             return peer_worker.read_result(target)
 

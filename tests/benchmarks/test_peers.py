@@ -73,10 +73,33 @@ def test_a_peer_runs_in_its_own_process_and_gives_codes_in_the_order_of_the_colu
     assert 0 < result.seconds < 60
 
 
-def test_a_peer_that_fails_says_why(stand_in_python):
-    task = a_task()
-    with pytest.raises(PeerError, match=r"(?s)dpmm-MST ended with status 1:.*outside the domain"):
-        Peer("dpmm-MST", stand_in_python, 60).run(Task(task.codes, (2, 3, 3), 1.0, 1e-5, 10))
+def test_a_peer_that_fails_has_no_result_and_says_why(stand_in_python, capfd):
+    assert Peer("dpmm-MST", stand_in_python, 60).run(Task(a_task().codes, (2, 3, 3), 1.0, 1e-5, 10)) is None
+    said = capfd.readouterr().err
+    assert said.startswith("dpmm-MST ended with status 1:")
+    assert "outside the domain" in said
+
+
+def test_a_refused_budget_is_tried_again_a_little_smaller():
+    tried = []
+
+    def picky(task):
+        tried.append(task.epsilon)
+        if len(tried) < 3:
+            raise peer_worker.RefusedBudgetError
+        return task.codes
+
+    result = peer_worker.timed(picky, a_task())
+    np.testing.assert_array_equal(result.codes, a_task().codes)
+    assert tried == pytest.approx([1.0, 0.9999, 0.9998], abs=1e-12)
+
+
+def test_a_budget_that_is_always_refused_is_given_up():
+    def never(task):
+        raise peer_worker.RefusedBudgetError("not this one")
+
+    with pytest.raises(peer_worker.RefusedBudgetError, match="not this one"):
+        peer_worker.timed(never, a_task())
 
 
 def test_a_peer_that_takes_too_long_has_no_result(capfd):
