@@ -13,7 +13,7 @@ import numpy as np
 
 from understudy.pipelines.encoding import EncodedBatch, code_type
 from understudy.pipelines.marginals.cover import Cover, cover
-from understudy.pipelines.marginals.kernel import add_joint
+from understudy.pipelines.marginals.kernel import JointTables, add_joints, first_outside
 from understudy.pipelines.marginals.sparse import SparseCounts
 
 Clique = tuple[int, ...]
@@ -30,23 +30,26 @@ class Tally:
         self.sizes = tuple(sizes)
         self.cliques = tuple(cliques)
         self._cover: Cover = cover(self.sizes, self.cliques)
-        self._cells = [math.prod(self.sizes[column] for column in group) for group in self._cover.groups]
-        self._columns = [np.array(group) for group in self._cover.groups]
-        self._strides = [self._strides_of(group) for group in self._cover.groups]
         self.columns = sorted({column for group in self._cover.groups for column in group})
         self._code_type = code_type(max((self.sizes[column] for column in self.columns), default=0))
         self._room = np.empty(0, self._code_type)
-        self._narrow: dict[int, np.ndarray] = {}
-        self._sparse = {g: SparseCounts() for g, cells in enumerate(self._cells) if cells > max(DENSE_CELLS, 1)}
-        self._totals: dict[int, np.ndarray] = {}
+        cells = [self._cells(group) for group in self._cover.groups]
+        self._sparse = {g: SparseCounts() for g, each in enumerate(cells) if each > max(DENSE_CELLS, 1)}
+        dense = [g for g, group in enumerate(self._cover.groups) if group and g not in self._sparse]
+        self._place = {g: place for place, g in enumerate(dense)}
+        self._joints = JointTables.of([self._cover.groups[g] for g in dense], self.sizes)
+        self._counts = np.empty(0, np.uint32)
+        self._totals: np.ndarray | None = None
         self._rows = 0
         self._unflushed = 0
 
     def add(self, batch: EncodedBatch) -> None:
         codes = self.room(batch.rows)
         for column in self.columns:
-            self._check(column, batch.columns[column])
-            codes[column] = batch.columns[column]
+            given = batch.columns[column]
+            if len(given) and not 0 <= int(given.min()) <= int(given.max()) < self.sizes[column]:
+                raise self._outside(column)  # before the narrower type of the room could hide it
+            codes[column] = given
         self._count(codes)
 
     def room(self, rows: int) -> np.ndarray:
@@ -58,13 +61,13 @@ class Tally:
 
     def add_codes(self, codes: np.ndarray) -> None:
         """Count what was written to the room; only `columns` of it need to have been."""
-        for column in self.columns:
-            self._check(column, codes[column])
+        wrong = first_outside(codes, np.array(self.columns, np.int64), np.array(self.sizes, np.int64))
+        if wrong >= 0:
+            raise self._outside(wrong)
         self._count(codes)
 
-    def _check(self, column: int, codes: np.ndarray) -> None:
-        if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < self.sizes[column]:
-            raise ValueError(f"codes of column {column} must lie between 0 and {self.sizes[column] - 1}")
+    def _outside(self, column: int) -> ValueError:
+        return ValueError(f"codes of column {column} must lie between 0 and {self.sizes[column] - 1}")
 
     def _count(self, codes: np.ndarray) -> None:
         rows = codes.shape[1]
@@ -72,16 +75,15 @@ class Tally:
             self._flush()
         self._rows += rows
         self._unflushed += rows
+        if len(self._counts) < self._joints.cells:
+            self._counts = np.zeros(self._joints.cells, np.uint32)
         for start in range(0, rows, CACHED_ROWS):
             block = range(start, min(start + CACHED_ROWS, rows))
-            for g, group in enumerate(self._cover.groups):
-                if g in self._sparse:
-                    columns = [codes[column][block.start : block.stop] for column in group]
-                    self._sparse[g].add(columns, self._strides[g].tolist())
-                elif group:
-                    if g not in self._narrow:
-                        self._narrow[g] = np.zeros(self._cells[g], np.uint32)
-                    add_joint(codes, block, self._columns[g], self._strides[g], self._narrow[g])
+            add_joints(codes, block, self._joints, self._counts)
+            for g, counts in self._sparse.items():
+                group = self._cover.groups[g]
+                strides = JointTables.of([group], self.sizes).strides.tolist()
+                counts.add([codes[column][block.start : block.stop] for column in group], strides)
 
     def marginals(self) -> list[np.ndarray]:
         """Counts of each clique, its axes in the clique's own order."""
@@ -98,22 +100,25 @@ class Tally:
         return found
 
     def _joint(self, group: int) -> np.ndarray:
+        shape = [self.sizes[column] for column in self._cover.groups[group]]
         if group in self._sparse:
-            joint = np.zeros(self._cells[group], np.int64)
+            joint = np.zeros(self._cells(self._cover.groups[group]), np.int64)
             self._sparse[group].add_to(joint)
-        elif group in self._totals:
-            joint = self._totals[group] + self._narrow[group]
-        else:
-            joint = self._narrow.get(group, np.zeros(self._cells[group], np.uint32))
-        return joint.reshape([self.sizes[column] for column in self._cover.groups[group]])
+            return joint.reshape(shape)
+        if not self._rows:
+            return np.zeros(shape, np.int64)
+        place = self._place[group]
+        its = slice(self._joints.offsets[place], self._joints.offsets[place + 1])
+        counts = self._counts[its] if self._totals is None else self._totals[its] + self._counts[its]
+        return counts.reshape(shape)
 
     def _flush(self) -> None:
         """Move 32-bit counters to 64-bit totals before any could overflow."""
-        for g, narrow in self._narrow.items():
-            self._totals[g] = self._totals.get(g, 0) + narrow.astype(np.int64)
-            narrow[:] = 0
+        if len(self._counts):
+            before = np.zeros(len(self._counts), np.int64) if self._totals is None else self._totals
+            self._totals = before + self._counts
+            self._counts[:] = 0
         self._unflushed = 0
 
-    def _strides_of(self, group: Clique) -> np.ndarray:
-        sizes = [self.sizes[column] for column in group]
-        return np.array([math.prod(sizes[i + 1 :]) for i in range(len(sizes))], np.int64)
+    def _cells(self, group: Clique) -> int:
+        return math.prod(self.sizes[column] for column in group)

@@ -71,7 +71,7 @@ def unpacked_pages(chunk: pa.Buffer, table: np.ndarray, codec: str) -> np.ndarra
     return bytes_
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True)  # too short to give the interpreter's lock away
 def _find_literals(raw: np.ndarray, table: np.ndarray) -> bool:
     """Whether every page is one literal, as packed numbers of even spread are; then START and PACKED are set to it."""
     starts = np.empty(len(table), np.int64)
@@ -122,7 +122,7 @@ def _decompress_pages(chunk: pa.Buffer, table: np.ndarray, levels: np.ndarray, c
         at += unpacked
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True)  # too short to give the interpreter's lock away
 def _scan(chunk: np.ndarray, table: np.ndarray) -> int:
     at, found = 0, 0
     while at < len(chunk):
