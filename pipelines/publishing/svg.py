@@ -20,10 +20,10 @@ def bar_chart(
     measured_std: float,
     *,
     width: int = 330,
-    height: int = 150,
+    height: int = 164,
 ) -> str:
     """Synthetic shares as bars; measured shares as ticks with a two-standard-deviation whisker."""
-    top, bottom, left = 8, 34, 6
+    top, bottom, left = 14, 42, 20  # room for the highest share above, and for slanted names below and left
     plot_height, plot_width = height - top - bottom, width - 2 * left
     peak = max(
         float(synthetic.max(initial=0.0)),
@@ -57,7 +57,7 @@ def bar_chart(
             f'transform="rotate(-32 {x:.1f} {top + plot_height + 11})">{text}</text>'
         )
     parts.append(
-        f'<text x="{width - left}" y="{top + 6}" font-size="8.5" fill="{INK}" text-anchor="end">{peak:.1%}</text>'
+        f'<text x="{width - left}" y="{top - 4}" font-size="8.5" fill="{INK}" text-anchor="end">{peak:.1%}</text>'
     )
     return "".join([*parts, "</svg>"])
 
