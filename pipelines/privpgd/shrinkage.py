@@ -1,19 +1,22 @@
 """Empirical Bayes: signed noisy tables pulled towards what is better known, as far as their noise deserves.
 
 Method: a table over A is written as the maximum-entropy table E that its own sub-marginals imply (for a
-pair, the product of its columns) plus an interaction R, the part no sub-marginal sees, observed with known
-variance v per cell. Two estimates of the interaction are made and combined: - Wiener: prior N(0, t E) per
-cell (departures scale as counts do), t by maximum likelihood for each table, posterior mean R t E / (t E +
-v). Good where a few cells stand out; cells expected empty stay empty. - Spectral, for pairs: singular
-values shrunk optimally for squared error (Gavish and Donoho 2017, Frobenius loss). Good where a few latent
-factors drive the whole table. - The combination of least estimated risk (Stein's unbiased risk estimate;
-for spectral functions Candes, Sing-Long and Trzasko 2013). It is quadratic in the mixing weight, so the
-best weight is closed-form. Where noise rules, a table falls back to E: the maximum-entropy bias that lets
-graphical models win at small epsilon. Where data rule, it is left alone.
+pair, the product of its columns) plus an interaction R, the part no sub-marginal sees. R sums to zero along
+every axis, and so does the noise that is left in it: of v per cell, the product of 1 - 1/size over the axes.
+Two estimates of the interaction are made and combined:
+- Wiener: prior N(0, t E) per cell (departures scale as counts do), t by maximum likelihood for each table,
+  posterior mean R t E / (t E + noise). Good where a few cells stand out; cells expected empty stay empty.
+- Spectral, for pairs: singular values shrunk optimally for squared error (Gavish and Donoho 2017, Frobenius
+  loss). Good where a few latent factors drive the whole table.
+- The combination of least estimated risk (Stein's unbiased risk estimate; for spectral functions Candes,
+  Sing-Long and Trzasko 2013). It is quadratic in the mixing weight, so the best weight is closed-form.
+Where noise rules, a table falls back to E: the maximum-entropy bias that lets graphical models win at small
+epsilon. Where data rule, it is left alone.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -73,6 +76,8 @@ def shrink_all(estimates: Mapping[tuple[int, ...], Estimate], total: float) -> d
 
 def shrink_interaction(residual: FloatArray, expected: FloatArray, variance: float) -> Shrunk:
     """The part of `residual` that no sub-marginal sees, shrunk for noise of `variance` per cell."""
+    if 1 in residual.shape:
+        return Shrunk(np.zeros_like(residual), 0.0)
     for axis in range(residual.ndim):
         residual = residual - residual.mean(axis=axis, keepdims=True)
     wiener = shrink_by_expectation(residual, expected, variance)
@@ -90,7 +95,13 @@ def shrink_interaction(residual: FloatArray, expected: FloatArray, variance: flo
 
 
 def shrink_by_expectation(residual: FloatArray, expected: FloatArray, variance: float) -> Shrunk:
-    """Posterior mean under the prior N(0, t expected), t of greatest likelihood on a logarithmic grid."""
+    """Posterior mean under the prior N(0, t expected), t of greatest likelihood on a logarithmic grid.
+
+    `residual` sums to zero along every axis, so a cell holds only a share of the noise: a quarter for two columns of
+    two values. Taking it for all of the noise would bury the weaker interactions of small tables.
+    """
+    share = math.prod(1.0 - 1.0 / size for size in residual.shape)
+    variance = variance * share
     typical = variance / max(float(expected.mean()), 1e-300)
     squared, mean = np.square(residual).ravel(), expected.ravel()
     best, best_misfit = 0.0, np.inf
@@ -100,13 +111,17 @@ def shrink_by_expectation(residual: FloatArray, expected: FloatArray, variance: 
         if misfit < best_misfit:
             best, best_misfit = float(scale), misfit
     kept = best * expected / (best * expected + variance)
-    return Shrunk(residual * kept, float(kept.sum()))
+    return Shrunk(residual * kept, share * float(kept.sum()))
 
 
 def shrink_by_spectrum(residual: FloatArray, variance: float) -> Shrunk:
-    """Optimal shrinkage of singular values in white noise, with its divergence."""
+    """Optimal shrinkage of singular values in white noise, with its divergence.
+
+    `residual` sums to zero along both axes: its noise is that of a matrix smaller by one either way, its last value 0.
+    """
+    least, most = min(residual.shape) - 1, max(residual.shape) - 1
     left, values, right = np.linalg.svd(residual, full_matrices=False)
-    least, most = min(residual.shape), max(residual.shape)
+    left, values, right = left[:, :least], values[:least], right[:least]
     unit = np.sqrt(variance * most)
     shrunk = _shrink_values(values, unit, least / most)
     nudge = 1e-4 * unit

@@ -113,11 +113,11 @@ def test_freedom_is_steins_divergence(shrink: str) -> None:
     rng = np.random.default_rng(5)
     rows, columns = rng.dirichlet(np.full(8, 3.0)), rng.dirichlet(np.full(6, 3.0))
     expected = np.outer(rows, columns)
-    signal = 0.04 * np.outer(rng.normal(size=8), rng.normal(size=6))
+    signal = centred(0.04 * np.outer(rng.normal(size=8), rng.normal(size=6)))
     variance = 0.02**2
     inner, freedom = [], []
     for _ in range(1500):
-        noise = np.sqrt(variance) * rng.normal(size=expected.shape)
+        noise = centred(np.sqrt(variance) * rng.normal(size=expected.shape))
         if shrink == "expectation":
             result = shrink_by_expectation(signal + noise, expected, variance)
         elif shrink == "spectrum":
@@ -134,14 +134,39 @@ def test_shrinkage_follows_the_noise() -> None:
     rng = np.random.default_rng(2)
     rows, columns = rng.dirichlet(np.full(10, 5.0)), rng.dirichlet(np.full(12, 5.0))
     expected = np.outer(rows, columns)
-    signal = expected * np.outer(np.sin(np.arange(10)), np.cos(np.arange(12)))
-    signal -= signal.mean(0)
-    signal -= signal.mean(1, keepdims=True)
+    signal = centred(expected * np.outer(np.sin(np.arange(10)), np.cos(np.arange(12))))
     quiet = shrink_interaction(signal + 1e-5 * rng.normal(size=signal.shape), expected, 1e-10)
     assert np.allclose(quiet.interaction, signal, atol=1e-4)
     loud_noise = 0.05 * rng.normal(size=signal.shape)
     loud = shrink_interaction(signal + loud_noise, expected, 0.05**2)
     assert np.abs(loud.interaction).sum() < 0.25 * np.abs(signal + loud_noise).sum()
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 9), (9, 9), (2, 3, 4)])
+def test_shrinkage_knows_how_much_noise_an_interaction_holds(shape: tuple[int, ...]) -> None:
+    """An interaction of s times its own noise keeps 1 - 1/(1 + s^2) of itself, however few cells share it."""
+    rng = np.random.default_rng(3)
+    cells, freedom = np.prod(shape), np.prod([size - 1 for size in shape])
+    expected, variance, strength = np.full(shape, 1 / cells), 1e-6, 4.0
+    kept = []
+    for _ in range(400):
+        signal = centred(rng.normal(size=shape))
+        signal *= strength * np.sqrt(variance * freedom / np.sum(signal**2))
+        shrunk = shrink_interaction(signal + np.sqrt(variance) * rng.normal(size=shape), expected, variance)
+        kept.append(np.sum(shrunk.interaction * signal) / np.sum(signal**2))
+    assert np.mean(kept) == pytest.approx(1 - 1 / (1 + strength**2), abs=0.03)
+
+
+def test_a_column_of_one_value_has_no_interaction() -> None:
+    shrunk = shrink_interaction(np.ones((1, 5)), np.full((1, 5), 0.2), 1e-6)
+    assert not shrunk.interaction.any()
+    assert shrunk.freedom == 0.0
+
+
+def centred(table: np.ndarray) -> np.ndarray:
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
 
 
 def test_noise_aware_weights() -> None:
