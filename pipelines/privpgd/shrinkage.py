@@ -3,13 +3,13 @@
 Method: a table over A is written as the maximum-entropy table E that its own sub-marginals imply (for a
 pair, the product of its columns) plus an interaction R, the part no sub-marginal sees. R sums to zero along
 every axis, and so does the noise that is left in it: of v per cell, the product of 1 - 1/size over the axes.
-Two estimates of the interaction are made and combined:
+Up to three estimates of the interaction are made and combined:
 - Wiener: prior N(0, t E) per cell (departures scale as counts do), t by maximum likelihood for each table,
   posterior mean R t E / (t E + noise). Good where a few cells stand out; cells expected empty stay empty.
 - Spectral, for pairs: singular values shrunk optimally for squared error (Gavish and Donoho 2017, Frobenius
   loss). Good where a few latent factors drive the whole table.
-- The combination of least estimated risk (Stein's unbiased risk estimate; for spectral functions Candes,
-  Sing-Long and Trzasko 2013). It is quadratic in the mixing weight, so the best weight is closed-form.
+- Shared, for pairs: what follows the factors that all pairs have in common (`factors`).
+They are mixed as their estimated risk asks (`stein`; for spectral functions Candes, Sing-Long and Trzasko 2013).
 Where noise rules, a table falls back to E: the maximum-entropy bias that lets graphical models win at small
 epsilon. Where data rule, it is left alone.
 """
@@ -19,15 +19,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, groupby
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.pipelines.privpgd.factors import shared_interactions
 from understudy.pipelines.privpgd.projection import maximum_entropy, project_to_marginals, project_to_simplex
 from understudy.pipelines.privpgd.reconcile import Estimate
+from understudy.pipelines.privpgd.stein import Shrunk, least_risk
 
 FloatArray = npt.NDArray[np.float64]
+Subset = tuple[int, ...]
 
 PRIOR_SCALES = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 61)])
 # A long thin table has few factors to find and a costly decomposition; the Wiener estimate serves it alone.
@@ -42,56 +45,65 @@ class Table:
     variance: float
 
 
-@dataclass(frozen=True, eq=False)
-class Shrunk:
-    """An estimated interaction and its degrees of freedom, the divergence in Stein's risk estimate."""
-
-    interaction: FloatArray
-    freedom: float
-
-
-def shrink_all(estimates: Mapping[tuple[int, ...], Estimate], total: float) -> dict[tuple[int, ...], Table]:
+def shrink_all(estimates: Mapping[Subset, Estimate], total: float) -> dict[Subset, Table]:
     """Tables for every subset of `estimates` (which must come smallest first); `total` is n.
 
     With less than one row in all there is nothing to learn, and every table is uniform.
     """
-    tables: dict[tuple[int, ...], Table] = {}
-    for subset, estimate in estimates.items():
-        observed, variance = estimate.counts / max(total, 1.0), estimate.variance / max(total, 1.0) ** 2
+    tables: dict[Subset, Table] = {}
+    scale = max(total, 1.0)
+    for order, level in groupby(estimates, key=len):
+        scaled = {s: (estimates[s].counts / scale, estimates[s].variance / scale**2) for s in level}
         if total < 1.0:
-            tables[subset] = Table(np.full(observed.shape, 1.0 / observed.size), variance)
-        elif len(subset) == 1:
-            tables[subset] = Table(project_to_simplex(observed), variance)
+            tables |= {s: Table(np.full(p.shape, 1.0 / p.size), v) for s, (p, v) in scaled.items()}
+        elif order == 1:
+            tables |= {s: Table(project_to_simplex(p), v) for s, (p, v) in scaled.items()}
         else:
-            lower = {
-                kept: tables[tuple(subset[axis] for axis in kept)].probabilities
-                for kept in combinations(range(len(subset)), len(subset) - 1)
-            }
-            expected = maximum_entropy(lower, observed.shape)
-            shrunk = shrink_interaction(observed - expected, expected, variance)
-            fitted = project_to_marginals(expected + shrunk.interaction, lower)
-            tables[subset] = Table(fitted, variance * max(shrunk.freedom, 0.0) / observed.size)
+            tables |= _shrink_level(scaled, tables)
     return tables
 
 
+def _shrink_level(
+    observed: Mapping[Subset, tuple[FloatArray, float]], tables: Mapping[Subset, Table]
+) -> dict[Subset, Table]:
+    """Tables for the subsets of one size, from their signed probabilities and variances and the smaller `tables`."""
+    lower = {
+        subset: {
+            kept: tables[tuple(subset[axis] for axis in kept)].probabilities
+            for kept in combinations(range(len(subset)), len(subset) - 1)
+        }
+        for subset in observed
+    }
+    expected = {s: maximum_entropy(lower[s], p.shape) for s, (p, _) in observed.items()}
+    residuals = {s: centred(p - expected[s]) for s, (p, _) in observed.items()}
+    variances = {s: v for s, (_, v) in observed.items()}
+    shared = shared_interactions({s: r for s, r in residuals.items() if r.ndim == 2}, variances)
+    shrunk = {}
+    for subset, residual in residuals.items():
+        variance = variances[subset]
+        estimate = shrink_interaction(residual, expected[subset], variance)
+        if subset in shared:
+            estimate = least_risk(residual, variance, estimate, shared[subset])
+        fitted = project_to_marginals(expected[subset] + estimate.interaction, lower[subset])
+        shrunk[subset] = Table(fitted, variance * max(estimate.freedom, 0.0) / residual.size)
+    return shrunk
+
+
 def shrink_interaction(residual: FloatArray, expected: FloatArray, variance: float) -> Shrunk:
-    """The part of `residual` that no sub-marginal sees, shrunk for noise of `variance` per cell."""
+    """`residual`, which sums to zero along every axis, shrunk for noise of `variance` per cell."""
     if 1 in residual.shape:
         return Shrunk(np.zeros_like(residual), 0.0)
-    for axis in range(residual.ndim):
-        residual = residual - residual.mean(axis=axis, keepdims=True)
     wiener = shrink_by_expectation(residual, expected, variance)
     if residual.ndim != 2 or min(residual.shape) < 3 or residual.size > MOST_SPECTRAL_CELLS:
         return wiener
-    spectral = shrink_by_spectrum(residual, variance)
-    step = spectral.interaction - wiener.interaction
-    squared = float(np.sum(step * step))
-    if squared <= 0.0:
-        return wiener
-    more_freedom = spectral.freedom - wiener.freedom
-    gain = float(np.sum((residual - wiener.interaction) * step)) - variance * more_freedom
-    share = min(max(gain / squared, 0.0), 1.0)
-    return Shrunk(wiener.interaction + share * step, wiener.freedom + share * more_freedom)
+    return least_risk(residual, variance, wiener, shrink_by_spectrum(residual, variance))
+
+
+def centred(table: FloatArray) -> FloatArray:
+    """The part that no sub-marginal sees."""
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
 
 
 def shrink_by_expectation(residual: FloatArray, expected: FloatArray, variance: float) -> Shrunk:

@@ -15,6 +15,7 @@ from understudy.pipelines.privpgd.projection import (
 )
 from understudy.pipelines.privpgd.reconcile import estimate_closure, estimate_total
 from understudy.pipelines.privpgd.shrinkage import (
+    centred,
     shrink_by_expectation,
     shrink_by_spectrum,
     shrink_interaction,
@@ -135,9 +136,9 @@ def test_shrinkage_follows_the_noise() -> None:
     rows, columns = rng.dirichlet(np.full(10, 5.0)), rng.dirichlet(np.full(12, 5.0))
     expected = np.outer(rows, columns)
     signal = centred(expected * np.outer(np.sin(np.arange(10)), np.cos(np.arange(12))))
-    quiet = shrink_interaction(signal + 1e-5 * rng.normal(size=signal.shape), expected, 1e-10)
+    quiet = shrink_interaction(signal + centred(1e-5 * rng.normal(size=signal.shape)), expected, 1e-10)
     assert np.allclose(quiet.interaction, signal, atol=1e-4)
-    loud_noise = 0.05 * rng.normal(size=signal.shape)
+    loud_noise = centred(0.05 * rng.normal(size=signal.shape))
     loud = shrink_interaction(signal + loud_noise, expected, 0.05**2)
     assert np.abs(loud.interaction).sum() < 0.25 * np.abs(signal + loud_noise).sum()
 
@@ -152,7 +153,8 @@ def test_shrinkage_knows_how_much_noise_an_interaction_holds(shape: tuple[int, .
     for _ in range(400):
         signal = centred(rng.normal(size=shape))
         signal *= strength * np.sqrt(variance * freedom / np.sum(signal**2))
-        shrunk = shrink_interaction(signal + np.sqrt(variance) * rng.normal(size=shape), expected, variance)
+        noise = centred(np.sqrt(variance) * rng.normal(size=shape))
+        shrunk = shrink_interaction(signal + noise, expected, variance)
         kept.append(np.sum(shrunk.interaction * signal) / np.sum(signal**2))
     assert np.mean(kept) == pytest.approx(1 - 1 / (1 + strength**2), abs=0.03)
 
@@ -161,12 +163,6 @@ def test_a_column_of_one_value_has_no_interaction() -> None:
     shrunk = shrink_interaction(np.ones((1, 5)), np.full((1, 5), 0.2), 1e-6)
     assert not shrunk.interaction.any()
     assert shrunk.freedom == 0.0
-
-
-def centred(table: np.ndarray) -> np.ndarray:
-    for axis in range(table.ndim):
-        table = table - table.mean(axis=axis, keepdims=True)
-    return table
 
 
 def test_noise_aware_weights() -> None:
