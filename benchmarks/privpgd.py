@@ -24,6 +24,8 @@ from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.privpgd.config import PrivPGDConfig
 from understudy.pipelines.privpgd.engine import synthesize
 from understudy.pipelines.privpgd.problem import GridColumn, NoisyMarginal
+from understudy.pipelines.privpgd.projection import project_to_simplex
+from understudy.pipelines.privpgd.targets import build_targets
 
 EPSILONS = ("2.5", "1", "0.2")
 DELTA = 1e-5
@@ -86,14 +88,27 @@ def _whole_table(figures: Figures, table: CodedTable, epsilon: str) -> None:
     """Five metrics against the whole table; the downstream error from a second run that never saw the test rows."""
     name = f"privpgd.{table.name}.{epsilon}"
     with measured() as cost:
-        fake = _privpgd(table, table.codes, float(epsilon))
+        noisy = _measure(table, table.codes, float(epsilon))
+        fake = _generate(table, noisy)
     for metric, value in _scores(table, table.codes, fake).items():
         figures.show(f"{name}.{metric}", value)
+    if figures.wants(f"{name}.projected_tv") or figures.wants(f"{name}.targets_tv"):
+        _before_generation(figures, name, table, noisy)
     figures.show(f"{name}.seconds", cost.seconds)
     figures.show(f"{name}.peak_mb", cost.peak_mb)
     if figures.wants(f"{name}.downstream"):
         seen, unseen = _split(table)
         figures.show(f"{name}.downstream", _downstream(table, unseen, _privpgd(table, seen, float(epsilon))))
+
+
+def _before_generation(figures: Figures, name: str, table: CodedTable, noisy: list[NoisyMarginal]) -> None:
+    """Total variation of the noisy pairs, each projected by itself, and of the targets that are made of them."""
+    real = {m.columns: metrics.marginal(table.codes, m.columns, table.sizes) for m in noisy if len(m.columns) == 2}
+    projected = {m.columns: project_to_simplex(np.ravel(m.counts / len(table.codes))) for m in noisy}
+    targets = build_targets(noisy, _grid(table), None).pairs
+    for metric, tables in (("projected_tv", projected), ("targets_tv", targets)):
+        distances = [np.abs(np.ravel(tables[pair]) - exact.ravel()).sum() / 2 for pair, exact in real.items()]
+        figures.show(f"{name}.{metric}", float(np.mean(distances)))
 
 
 def _held_out_table(figures: Figures, table: CodedTable, epsilon: str, others: list[peers.Peer]) -> None:
@@ -141,7 +156,11 @@ def _downstream(table: CodedTable, unseen: np.ndarray, fake: np.ndarray) -> floa
 
 
 def _privpgd(table: CodedTable, codes: np.ndarray, epsilon: float) -> np.ndarray:
-    return synthesize(_measure(table, codes, epsilon), _grid(table), PARTICLES, PrivPGDConfig(particles=PARTICLES))
+    return _generate(table, _measure(table, codes, epsilon))
+
+
+def _generate(table: CodedTable, noisy: list[NoisyMarginal]) -> np.ndarray:
+    return synthesize(noisy, _grid(table), PARTICLES, PrivPGDConfig(particles=PARTICLES))
 
 
 def _measure(table: CodedTable, codes: np.ndarray, epsilon: float) -> list[NoisyMarginal]:
