@@ -12,7 +12,7 @@ from understudy.flows.tables import print_table
 from understudy.pipelines.errors import LedgerError, SpecError
 from understudy.pipelines.privacy.ledger import Balance, Ledger
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
-from understudy.pipelines.rolling import is_period_account
+from understudy.pipelines.rolling import SEPARATOR, is_period_account
 from understudy.pipelines.workspace import Workspace
 
 
@@ -106,7 +106,7 @@ def verify() -> None:
 def change_cap(name: str, epsilon: str, delta: str, reason: str) -> None:
     if is_period_account(name):
         raise SpecError(
-            f"the cap of {name} is what {name.partition('@')[0]} paid for its period; it is not set by hand",
+            f"the cap of {name} is what {name.partition(SEPARATOR)[0]} paid for its period; it is not set by hand",
             "pay for a further copy with `understudy release --pay-again`, or close the series' own account",
         )
     ledger = connected()

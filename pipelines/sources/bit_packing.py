@@ -10,6 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.lib.stride_tricks import as_strided
 
+from understudy.pipelines.sources.varint import read_varint
+
 MOST_BITS = 24
 PAIR_BITS = 6
 """Pairs of wider numbers would need a table that does not fit the first-level cache."""
@@ -41,9 +43,10 @@ def unpack(
     mask, step, pair_mask = np.uint64((1 << width) - 1), np.uint64(2 * width), np.uint64((1 << 2 * width) - 1)
     seen, done, stop = np.uint32(0), start, start + count
     while done < stop:
-        header, at = read_header(bytes_, at, end)
+        # Twice the length of a run, or twice the number of groups plus one.
+        header, at = read_varint(bytes_, at, end)
         many = header >> 1
-        if many == 0:
+        if many <= 0:
             return False
         if header & 1:
             here = min(many * 8, stop - done)  # numbers after the last are padding and may be anything
@@ -86,20 +89,6 @@ def unpack(
                 out[i] = entry
             done += run
     return bool(seen < _NO_SUCH_NUMBER)
-
-
-@njit(cache=True, nogil=True)
-def read_header(bytes_: np.ndarray, at: int, end: int) -> tuple[int, int]:
-    """The header of a run (twice its length) or of groups (twice their number, plus one), and where it ends; or 0."""
-    header, shift = 0, 0
-    while at < end and shift <= 28:
-        byte = int(bytes_[at])
-        at += 1
-        header |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return header, at
-    return 0, at
 
 
 @njit(cache=True, nogil=True)

@@ -18,7 +18,7 @@ from numba import njit
 
 from understudy.pipelines.domain import DomainColumn
 from understudy.pipelines.encoding import code_table
-from understudy.pipelines.sources.bit_packing import MOST_BITS, PAIR_BITS, SPARE, pair_up, read_header, unpack
+from understudy.pipelines.sources.bit_packing import MOST_BITS, PAIR_BITS, SPARE, pair_up, unpack
 from understudy.pipelines.sources.parquet_pages import (
     DATA,
     DATA_V2,
@@ -35,6 +35,7 @@ from understudy.pipelines.sources.parquet_pages import (
     page_table,
     unpacked_pages,
 )
+from understudy.pipelines.sources.varint import read_varint
 
 PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
 _PLAIN_TYPES = {"INT32": np.int32, "INT64": np.int64, "FLOAT": np.float32, "DOUBLE": np.float64}
@@ -228,7 +229,7 @@ def _fill(table: np.ndarray, bytes_: np.ndarray, lookup: np.ndarray, optional: b
 @njit(cache=True, nogil=True)
 def _all_present(bytes_: np.ndarray, at: int, end: int, count: int) -> bool:
     """Whether the levels are one run of ones, as they mostly are."""
-    header, at = read_header(bytes_, at, end)
+    header, at = read_varint(bytes_, at, end)
     return header & 1 == 0 and header >> 1 >= count and at < end and bytes_[at] == 1
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from understudy.pipelines.sources.varint import read_varint
+
 
 @njit(cache=True, nogil=True)
 def unsnap(packed: np.ndarray, at: int, end: int, out: np.ndarray, start: int, stop: int) -> bool:
     """Write what packed[at:end] stands for to out[start:stop], which it has to fill; whether it did."""
-    size, at = _read_size(packed, at, end)
+    size, at = read_varint(packed, at, end)
     if size != stop - start:
         return False
     done = start
@@ -47,25 +49,11 @@ def unsnap(packed: np.ndarray, at: int, end: int, out: np.ndarray, start: int, s
 @njit(cache=True, nogil=True)
 def whole_literal(packed: np.ndarray, at: int, end: int, size: int) -> int:
     """Where in packed[at:end] the bytes are, if they are all there as they are, `size` of them; else -1."""
-    written, at = _read_size(packed, at, end)
+    written, at = read_varint(packed, at, end)
     if written != size or at >= end or packed[at] & 3:
         return -1
     length, at = _read_length(packed, int(packed[at]), at + 1, end)
     return at if length == size and end - at == size else -1
-
-
-@njit(cache=True, nogil=True)
-def _read_size(packed: np.ndarray, at: int, end: int) -> tuple[int, int]:
-    """The size of what is packed, or -1, and where it ends."""
-    size, shift = 0, 0
-    while at < end and shift <= 28:
-        byte = int(packed[at])
-        at += 1
-        size |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return size, at
-    return -1, at
 
 
 @njit(cache=True, nogil=True)
