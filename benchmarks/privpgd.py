@@ -1,15 +1,16 @@
 """PrivPGD: accuracy, time and memory on real tables at epsilon 2.5, 1 and 0.2 (delta 1e-5, ADD_REMOVE).
 
 Figures `privpgd.slice.*`, `privpgd.<set>.<epsilon>.*`, `privpgd.<set>.real.*` and `.constant.*` (the ends of
-the scale of the downstream error), `privpgd.cost.*` and `privpgd.large.*`. Every table is counted, noised and
-generated as the flow does it: all 2-way marginals, a tenth of the budget on 1-way marginals, rounded Gaussian
-noise from the operating system.
+the scale of the downstream error), `privpgd.adaptive.<set>.<epsilon>.*`, `privpgd.cost.*` and `privpgd.large.*`.
+Every table is counted, noised and generated as the flow does it: all 2-way marginals or those that are chosen, a
+tenth of the budget on 1-way marginals, rounded Gaussian noise from the operating system.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -18,6 +19,7 @@ from benchmarks.support import peers
 from benchmarks.support.figures import Figures, measured
 from benchmarks.support.tables import CodedTable, adult_slice, load_tables
 from understudy.pipelines.evaluation import paper_metrics as metrics
+from understudy.pipelines.marginals.adaptive import measure_adaptively, plan_rounds
 from understudy.pipelines.marginals.mechanism import calibrate_marginals, release_counts
 from understudy.pipelines.privacy.noise import operating_system_randomness
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
@@ -25,6 +27,7 @@ from understudy.pipelines.privpgd.config import PrivPGDConfig
 from understudy.pipelines.privpgd.engine import synthesize
 from understudy.pipelines.privpgd.problem import GridColumn, NoisyMarginal
 from understudy.pipelines.privpgd.projection import project_to_simplex
+from understudy.pipelines.privpgd.rounds import default_rounds, quick_copy
 from understudy.pipelines.privpgd.targets import build_targets
 
 EPSILONS = ("2.5", "1", "0.2")
@@ -62,6 +65,8 @@ def run(args: argparse.Namespace) -> None:
                     _held_out_table(figures, table, epsilon, others)
                 else:
                     _whole_table(figures, table, epsilon)
+            if figures.wants(f"privpgd.adaptive.{table.name}.{epsilon}."):
+                _adaptive_table(figures, table, epsilon)
     _cost(figures)
     if figures.wants("privpgd.large."):
         _large(figures)
@@ -99,6 +104,28 @@ def _whole_table(figures: Figures, table: CodedTable, epsilon: str) -> None:
     if figures.wants(f"{name}.downstream"):
         seen, unseen = _split(table)
         figures.show(f"{name}.downstream", _downstream(table, unseen, _privpgd(table, seen, float(epsilon))))
+
+
+def _adaptive_table(figures: Figures, table: CodedTable, epsilon: str) -> None:
+    """As `_held_out_table`, of marginals chosen round by round instead of all pairs."""
+    name = f"privpgd.adaptive.{table.name}.{epsilon}"
+    seen, unseen = _split(table)
+    columns = len(table.sizes)
+    pairs = list(combinations(range(columns), 2))
+    rounds = min(default_rounds(columns), len(pairs))
+    with measured() as cost:
+        budget = Budget(float(epsilon), DELTA)
+        plan = plan_rounds(columns, pairs, rounds, ONE_WAY_SHARE, budget, Relation.ADD_REMOVE, Unit())
+        bought = measure_adaptively(
+            plan,
+            lambda cliques: _count(table, seen, cliques),
+            quick_copy(_grid(table)),
+            lambda _, draw: draw(operating_system_randomness()),
+        )
+        fake = _generate(table, [NoisyMarginal(*marginal) for marginal in bought])
+    scores = {**_scores(table, seen, fake), "downstream": _downstream(table, unseen, fake), "seconds": cost.seconds}
+    for metric, value in scores.items():
+        figures.show(f"{name}.{metric}", value)
 
 
 def _before_generation(figures: Figures, name: str, table: CodedTable, noisy: list[NoisyMarginal]) -> None:
@@ -170,9 +197,12 @@ def _measure(table: CodedTable, codes: np.ndarray, epsilon: float) -> list[Noisy
     cliques = [*singles, *pairs]
     relation, unit = Relation.ADD_REMOVE, Unit()
     noise = calibrate_marginals(shares, Budget(epsilon, DELTA), relation, unit, "rounded")
-    exact = [np.rint(len(codes) * metrics.marginal(codes, s, table.sizes)).astype(np.int64) for s in cliques]
-    noisy, _ = release_counts(exact, noise, relation, unit, operating_system_randomness())
+    noisy, _ = release_counts(_count(table, codes, cliques), noise, relation, unit, operating_system_randomness())
     return [NoisyMarginal(s, counts, std) for s, counts, std in zip(cliques, noisy, noise.stds, strict=True)]
+
+
+def _count(table: CodedTable, codes: np.ndarray, cliques: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    return [np.rint(len(codes) * metrics.marginal(codes, s, table.sizes)).astype(np.int64) for s in cliques]
 
 
 def _scores(table: CodedTable, real: np.ndarray, fake: np.ndarray) -> dict[str, float]:

@@ -33,6 +33,7 @@ from understudy.pipelines.method import (
 from understudy.pipelines.privacy.noise import RandomSource
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.privpgd.options import privpgd_options
+from understudy.pipelines.privpgd.problem import NoisyMarginal, grid_of
 from understudy.pipelines.privpgd.rounds import describe_rounds, plan_adaptive, quick_copy
 from understudy.pipelines.privpgd.statistics import region_of, rule_constraints, statistic_constraints, statistic_key
 from understudy.pipelines.rules import keep_order
@@ -76,7 +77,9 @@ class PrivPGDMethod:
         privacy, domain = spec.privacy, table.domain
         options = privpgd_options(spec, domain)
         if options.marginals == "adaptive":
-            bought = measure_adaptively(plan_adaptive(spec, domain), table.counts, quick_copy(domain), purchase)
+            bought = measure_adaptively(
+                plan_adaptive(spec, domain), table.counts, quick_copy(grid_of(domain)), purchase
+            )
             return marginals_measurement(bought, "rounded", domain, None)
         workload, noise = _decide(spec, domain)
         regions = [region_of(statistic, domain) for statistic in options.statistics.values()]
@@ -106,10 +109,8 @@ class PrivPGDMethod:
         # torch and numba take seconds to import, and planning needs neither.
         from understudy.pipelines.privpgd.config import PrivPGDConfig
         from understudy.pipelines.privpgd.engine import synthesize
-        from understudy.pipelines.privpgd.problem import GridColumn, NoisyMarginal
 
         marginals = [NoisyMarginal(c, counts, std) for c, counts, std in released_marginals(measured)]
-        columns = [GridColumn(c.size, c.ordered, c.off_axis_codes) for c in domain.columns]
         config = PrivPGDConfig(particles=spec.generate.particles, device=spec.generate.device)
         if spec.generate.epochs is not None:
             config = replace(config, epochs=spec.generate.epochs)
@@ -117,7 +118,7 @@ class PrivPGDMethod:
         total = noisy_total(measured)
         codes = synthesize(
             marginals,
-            columns,
+            grid_of(domain),
             total if rows is None else rows,
             config,
             constraints=rule_constraints(rules, domain) + statistic_constraints(statistics, measured, total, domain),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import UnderstudyError
 
 MAX_ORDER = 4
@@ -44,6 +45,10 @@ class GridColumn:
     size: int
     ordered: bool
     unordered_codes: tuple[int, ...] = ()
+
+
+def grid_of(domain: TableDomain) -> list[GridColumn]:
+    return [GridColumn(column.size, column.ordered, column.off_axis_codes) for column in domain.columns]
 
 
 def validate(marginals: Sequence[NoisyMarginal], columns: Sequence[GridColumn]) -> None:

@@ -15,6 +15,7 @@ from understudy.pipelines.marginals.released import Released, estimated_total, t
 from understudy.pipelines.marginals.workload import Clique, choose_cliques
 from understudy.pipelines.method import MethodPlan, NoiseLine
 from understudy.pipelines.privpgd.options import privpgd_options
+from understudy.pipelines.privpgd.problem import GridColumn, NoisyMarginal
 from understudy.pipelines.spec import ReleaseSpec
 
 QUICK_ROWS = 20_000
@@ -25,17 +26,21 @@ QUICK_SWEEPS = 4
 def plan_adaptive(spec: ReleaseSpec, domain: TableDomain) -> AdaptivePlan:
     options = privpgd_options(spec, domain)
     candidates = [clique for clique in choose_cliques(options.candidates, domain) if len(clique) > 1]
-    rounds = min(options.rounds or 2 * len(domain.columns), max(1, len(candidates)))
+    rounds = options.rounds or default_rounds(len(domain.columns))
     privacy = spec.privacy
     return plan_rounds(
         len(domain.columns),
         candidates or [(0,)],
-        rounds,
+        min(rounds, max(1, len(candidates))),
         options.one_way_share,
         privacy.budget,
         privacy.relation,
         privacy.protected_unit,
     )
+
+
+def default_rounds(columns: int) -> int:
+    return 2 * columns
 
 
 def describe_rounds(plan: AdaptivePlan, domain: TableDomain) -> MethodPlan:
@@ -63,19 +68,18 @@ def describe_rounds(plan: AdaptivePlan, domain: TableDomain) -> MethodPlan:
     )
 
 
-def quick_copy(domain: TableDomain) -> Model:
+def quick_copy(columns: Sequence[GridColumn]) -> Model:
     """A model for `measure_adaptively`: a small copy fitted to what is released so far, scaled to the noisy total."""
     from understudy.pipelines.privpgd.config import PrivPGDConfig
     from understudy.pipelines.privpgd.engine import synthesize
-    from understudy.pipelines.privpgd.problem import GridColumn, NoisyMarginal
 
-    columns = [GridColumn(c.size, c.ordered, c.off_axis_codes) for c in domain.columns]
+    sizes = [column.size for column in columns]
     config = PrivPGDConfig(particles=QUICK_ROWS, epochs=QUICK_EPOCHS, polish_sweeps=QUICK_SWEEPS, device="cpu")
 
     def fit(released: Sequence[Released]) -> Callable[[Clique], np.ndarray]:
         codes = synthesize([NoisyMarginal(*marginal) for marginal in released], columns, QUICK_ROWS, config)
         batch = EncodedBatch(tuple(np.ascontiguousarray(codes[:, i]) for i in range(codes.shape[1])), len(codes))
         scale = max(0.0, estimated_total(released)) / QUICK_ROWS
-        return lambda clique: scale * count_marginals([batch], domain.sizes, [clique])[0]
+        return lambda clique: scale * count_marginals([batch], sizes, [clique])[0]
 
     return fit

@@ -153,6 +153,21 @@ def test_one_run_a_side_gives_every_metric_of_both(data, stand_in_python, capsys
     assert both["downstream"]["value"] < 0.2 < both["downstream"]["peer_value"]
 
 
+def test_targets_are_better_than_what_they_are_made_of(data, capsys):
+    assert main(["privpgd", "--data", data, "--only", "privpgd.nltcs.0.2."]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = {line["figure"].rpartition(".")[2]: line["value"] for line in lines}
+    assert found["targets_tv"] < found["projected_tv"]
+
+
+def test_adaptive_rounds_give_every_metric(data, capsys):
+    assert main(["privpgd", "--data", data, "--only", "privpgd.adaptive.nltcs.1."]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = {line["figure"].rpartition(".")[2]: line["value"] for line in lines}
+    assert set(found) == {"tv", "sw1", "covariance", "counting", "threshold", "downstream", "seconds"}
+    assert found["tv"] < 0.1
+
+
 def test_a_benchmark_without_its_peer_ends_before_it_starts(data, capsys):
     with pytest.raises(SystemExit, match=r"requirements-dpmm\.txt"):
         main(["privpgd", "--data", data, "--only", "privpgd.nltcs.1.", "--peer", "dpmm-MST"])
