@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -26,6 +26,14 @@ class CategoryColumn(Public):
     ordered: bool = Field(False, description="true if the values are listed in a meaningful order")
     other: bool = Field(False, description="true to keep one code for every value not listed")
     nullable: bool = False
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _unambiguous(cls, values: Any) -> Any:
+        """True and 1.0 would become the whole number 1, and no value of the source would match it."""
+        if isinstance(values, list | tuple) and any(isinstance(value, bool | float) for value in values):
+            raise ValueError("true, false and 1.0 are not words: put them in quotes, or declare a boolean or a number")
+        return values
 
     @field_validator("values")
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from understudy.pipelines.periods import fill
 from understudy.pipelines.spec import ReleaseSpec
 
 MAX_SPEC_BYTES = 1_000_000
+_BOOL, _INT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int"
 _FIX = "correct the keys named above; `understudy schema` prints what a spec may say"
 _UNION_TAGS = frozenset(
     {"category", "integer", "number", "boolean", "date", "datetime", "tensor", "identifier", "text"}
@@ -56,8 +58,8 @@ def spec_of(
 def parse_tree(text: str, origin: str = "spec") -> tuple[yaml.Node | None, dict[str, Any]]:
     """The YAML of a spec as nodes, which know their lines, and as plain values with periods not yet filled in."""
     try:
-        root = yaml.compose(text, Loader=_UniqueKeyLoader)
-        tree = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506  a SafeLoader that also refuses duplicate keys
+        root = yaml.compose(text, Loader=_SpecLoader)
+        tree = yaml.load(text, Loader=_SpecLoader)  # noqa: S506  a SafeLoader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
@@ -71,8 +73,12 @@ def parse_tree(text: str, origin: str = "spec") -> tuple[yaml.Node | None, dict[
     return root, tree
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """PyYAML lets a later key silently replace an earlier one; here a repeated column is an error."""
+class _SpecLoader(yaml.SafeLoader):
+    """PyYAML, with three surprises less, each of which would silently change what is counted.
+
+    A repeated key is an error and does not replace the first. As in YAML 1.2, `no` is a word and not false (Norway's
+    country code is NO), and 010 or 12:30 are not numbers in another base.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -81,6 +87,14 @@ class _UniqueKeyLoader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
             seen.add(str(key.value))
         return super().construct_mapping(node, deep)
+
+
+_SpecLoader.yaml_implicit_resolvers = {
+    first: [rule for rule in rules if rule[0] not in (_BOOL, _INT)]
+    for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_SpecLoader.add_implicit_resolver(_BOOL, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+_SpecLoader.add_implicit_resolver(_INT, re.compile("^[-+]?(?:0|[1-9][0-9_]*)$"), list("-+0123456789"))
 
 
 def _explain(problem: Any, root: yaml.Node | None, origin: str) -> str:

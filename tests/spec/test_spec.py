@@ -96,6 +96,26 @@ def test_mistakes_are_named_with_their_line_and_fix(old: str, new: str, told: li
     assert "Traceback" not in message
 
 
+def with_country(values: str) -> str:
+    return SPEC.replace("  smoker:", f"  country: {{type: category, values: {values}}}\n  smoker:")
+
+
+@pytest.mark.parametrize("words", [["DK", "NO", "SE"], ["no", "yes"], ["on", "off"], ["010", "20"], ["12:30", "0x1F"]])
+def test_words_stay_words(words: list[str]) -> None:
+    """YAML 1.1 reads Norway as false and 010 as eight: no row would match, and every one would be counted elsewhere."""
+    spec = parse_spec(with_country(f"[{', '.join(words)}], nullable: yes"))
+    column = spec.columns["country"]
+    assert column.type == "category"
+    assert [str(value) for value in column.values] == words
+    assert column.nullable
+
+
+@pytest.mark.parametrize("value", ["true", "FALSE", "1.0"])
+def test_values_that_look_like_words_but_are_none_are_refused(value: str) -> None:
+    assert "quotes" in refused(with_country(f"[a, {value}]"))
+    assert parse_spec(with_country(f"[a, '{value}']"))
+
+
 def test_duplicate_columns_are_refused_not_merged() -> None:
     repeated = SPEC.replace("  sex:", "  age: {type: boolean}\n  sex:")
     message = refused(repeated)
