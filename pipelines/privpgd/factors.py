@@ -33,9 +33,9 @@ def shared_interactions(residuals: Mapping[Pair, FloatArray], variances: Mapping
     A residual sums to zero along both axes and holds what that leaves of noise of the given variance per cell.
     """
     places = _places(residuals)
-    if len(places) < FEWEST_COLUMNS:
-        return {}
     inside = {pair: table for pair, table in residuals.items() if all(column in places for column in pair)}
+    if len(places) < FEWEST_COLUMNS or not inside:
+        return {}
     least = min(variances[pair] for pair in inside)
     codes = sum(place.stop - place.start for place in places.values())
     observed, trust = np.zeros((codes, codes)), np.zeros((codes, codes))

@@ -96,6 +96,8 @@ def test_two_columns_share_nothing_and_wide_ones_are_left_out() -> None:
     tables = {(a, b): np.zeros((sizes[a], sizes[b])) for a, b in combinations(range(5), 2)}
     found = shared_interactions(tables, dict.fromkeys(tables, VARIANCE))
     assert found.keys() == {(0, 1), (0, 3), (1, 3)}
+    star = {pair: table for pair, table in tables.items() if 4 in pair}
+    assert shared_interactions(star, dict.fromkeys(star, VARIANCE)) == {}
 
 
 def test_the_better_estimate_gets_the_say() -> None:
