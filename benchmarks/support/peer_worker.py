@@ -6,26 +6,23 @@ and OUTPUT are .npz files, a `Task` and a `Result`. Without them it only tries t
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
-# OpenDP 0.16 adds up the parts of its own split with upward rounding and at some budgets refuses the sum by one unit
-# in the last place; a budget smaller by a ten-thousandth is as good.
-ATTEMPTS = 20
+# What a budget that OpenDP's MST refuses is multiplied with before the next is looked at.
+A_LITTLE_LESS = 1 - 1e-9
 # dpmm's AIM takes hours with its own settings: fitting after each round is slow and grows with the model. QuickAIM is
 # limited to the model size that its authors give for trials and fits each round briefly; the last fit is as long as
 # any of theirs and goes on from the one before.
 QUICK_MEGABYTES = 1.0
 QUICK_STEPS, LAST_STEPS = 100, 1000
-
-
-class RefusedBudgetError(Exception):
-    """The peer cannot split this very budget."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +42,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Generated codes, and the wall-clock seconds from the codes in memory to them: neither imports nor attempts at
-    budgets that were refused are counted.
-    """
+    """Generated codes, and the wall-clock seconds from the codes in memory to them; imports are not counted."""
 
     codes: np.ndarray
     seconds: float
@@ -89,17 +84,12 @@ def opendp(algorithm: str) -> Generator:
     def generate(task: Task) -> np.ndarray:
         frame = pl.LazyFrame({name: task.codes[:, i] for i, name in enumerate(task.names)})
         keys = {name: list(range(size)) for name, size in zip(task.names, task.sizes, strict=True)}
-        rho = zcdp_within(task.epsilon, task.delta)
+        rho = rho_that_splits(zcdp_within(task.epsilon, task.delta), len(task.sizes) - 1)
         context = dp.Context.compositor(
             data=frame, privacy_unit=dp.unit_of(contributions=1), privacy_loss=dp.loss_of(rho=rho, delta=0.0)
         )
         query = context.query(rho=rho, delta=0.0)
-        try:
-            release = query.contingency_table(keys=keys, algorithm=getattr(dp.mbi, algorithm)()).release()
-        except dp.OpenDPException as failure:
-            if "insufficient budget" in str(failure):
-                raise RefusedBudgetError(f"OpenDP refused its own split of rho {rho}") from failure
-            raise
+        release = query.contingency_table(keys=keys, algorithm=getattr(dp.mbi, algorithm)()).release()
         # Values outside the keys have a cell of their own and come out as nulls; such rows have no code.
         return release.synthesize(rows=task.rows).select(task.names).drop_nulls().to_numpy()
 
@@ -154,17 +144,41 @@ def _zcdp_delta(rho: float, epsilon: float) -> float:
     return float(np.exp(min(0.0, log_delta.min())))
 
 
+def rho_that_splits(rho: float, choices: int) -> float:
+    """`rho`, or the next below it whose split by OpenDP 0.16's MST OpenDP itself accepts.
+
+    Its MST gives half of rho to one-way marginals and a tenth of the rest to `choices` equal choices, one unit in the
+    last place less each. It then adds them up with upward rounding and at most budgets refuses the sum by a few units.
+    """
+    while not _splits(rho, choices):
+        rho *= A_LITTLE_LESS
+    return rho
+
+
+def _splits(rho: float, choices: int) -> bool:
+    pairs = _two_below(rho - rho * 0.5)
+    choosing = _two_below(pairs - pairs * 0.9)
+    choice = math.nextafter(choosing / choices, 0.0)
+    total = 0.0
+    for _ in range(choices):
+        total = _add_upwards(total, choice)
+    return total <= choosing
+
+
+def _two_below(number: float) -> float:
+    return math.nextafter(math.nextafter(number, 0.0), 0.0)
+
+
+def _add_upwards(one: float, other: float) -> float:
+    """The least float that is not below the exact sum."""
+    total = one + other
+    return total if Fraction(total) >= Fraction(one) + Fraction(other) else math.nextafter(total, math.inf)
+
+
 def timed(generate: Generator, task: Task) -> Result:
-    """The result at the first budget, at or just below that of the task, that is not refused."""
-    for attempt in range(ATTEMPTS):
-        start = time.perf_counter()
-        try:
-            codes = generate(replace(task, epsilon=task.epsilon * (1 - 1e-4 * attempt)))
-        except RefusedBudgetError as refusal:
-            last = refusal
-        else:
-            return Result(codes.astype(np.int64), time.perf_counter() - start)
-    raise last
+    start = time.perf_counter()
+    codes = generate(task)
+    return Result(codes.astype(np.int64), time.perf_counter() - start)
 
 
 def main(name: str, *files: str) -> None:
