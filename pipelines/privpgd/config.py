@@ -25,6 +25,7 @@ class PrivPGDConfig:
     quantiles: int = 2048
     bins: int = 4096
     learning_rate: float = 1.0
+    redraws: int = 4
     polish_sweeps: int = 12
     device: str = "auto"
 
@@ -36,6 +37,7 @@ class PrivPGDConfig:
             "quantiles": 2,
             "bins": 2,
             "epochs": 0,
+            "redraws": 0,
             "polish_sweeps": 0,
         }
         for name, bound in least.items():

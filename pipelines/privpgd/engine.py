@@ -2,8 +2,9 @@
 
 Input is what was already released with noise, so everything here is post-processing (Lemma 3.2) and costs
 nothing. Against the paper: particles start as a draw from the best tree of the targets instead of uniform
-noise; targets are reconciled and shrunk before projection; and snapping is followed by single-code moves
-towards the target counts, which recovers what rounding to the grid loses.
+noise; targets are reconciled and shrunk before projection; and snapping is followed by redraws, which leave no
+structure that the targets do not ask for, and by single-code moves towards the target counts, which recover what
+rounding to the grid loses.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def synthesize(
         codes = embedding.snap(cloud.points())
     codes = resize(codes, rows, rng)
     fit = [*targets.joint, *targets.single]
-    polish(codes, fit, sizes, config.polish_sweeps, rng, rules, penalties)
+    polish(codes, fit, sizes, config.polish_sweeps, rng, rules, penalties, config.redraws)
     if rules and replace_broken_rows(codes, rules, sizes, rng):
         polish(codes, fit, sizes, config.polish_sweeps, rng, rules, penalties)
     return codes

@@ -6,8 +6,16 @@ Moving column c of a row from code a to b changes the first part by 2 sum_{S wit
 gap_S[a] + 1), so a move needs only the gaps in the row's own fibres. Each table is therefore kept once per
 column with that column last, and a fibre is one contiguous vector. Every accepted move lowers the loss;
 counts stay whole; the table stays in its domain. The idea of the gradual updates of Zhang et al. (PrivSyn,
-2021), exact instead of sampled. A hard rule is one more table, of prohibitive cost where it forbids, so
-moves mend a broken row and never break a sound one.
+2021), exact instead of sampled.
+
+The descent can be preceded by redraws: every code is drawn anew given the rest of the table, of density
+exp(-strength/2 sum_S w_S gap_S^2) over all tables (Gibbs sampling). Where rows are many, such a table's rows are draws
+of the log-linear model with potentials -strength w_S gap_S, the distribution of greatest entropy with those
+marginals (conditional limit theorem, Csiszar 1984): whatever no marginal asks for, above all in three columns and
+more, is forgotten. Graphical models have that by construction.
+
+A hard rule is one more table, of prohibitive cost where it forbids, so moves mend a broken row and never break
+a sound one.
 """
 
 from __future__ import annotations
@@ -19,7 +27,14 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.pipelines.privpgd.constraints import Penalty, Rule
-from understudy.pipelines.privpgd.polish_kernel import LINK_MEAN, LINK_SIGMOID, LINK_THRESHOLD, count_tables, sweep
+from understudy.pipelines.privpgd.polish_kernel import (
+    LINK_MEAN,
+    LINK_SIGMOID,
+    LINK_THRESHOLD,
+    count_tables,
+    redraw,
+    sweep,
+)
 from understudy.pipelines.privpgd.targets import Target
 
 Int32Array = npt.NDArray[np.int32]
@@ -28,6 +43,8 @@ Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
 
 PROHIBITIVE = 1e12
+# Gaps then stay within some ten counts, and the descent that follows closes them.
+REDRAW_STRENGTH = 0.1
 LINKS = {"mean": LINK_MEAN, "threshold": LINK_THRESHOLD, "sigmoid": LINK_SIGMOID}
 
 
@@ -67,13 +84,20 @@ def polish(
     rng: np.random.Generator,
     rules: Sequence[Rule] = (),
     penalties: Sequence[Penalty] = (),
+    redraws: int = 0,
 ) -> int:
-    """Improve `codes` in place; returns the number of moves. Stops once a sweep moves one code in 1000."""
+    """Improve `codes` in place after `redraws`; returns the number of moves of the descent.
+
+    It stops once a sweep moves one code in 1000.
+    """
     if not targets or codes.shape[0] == 0:
         return 0
     fibres = build_fibres(codes, targets, rules, sizes)
-    scores = build_scores(codes, penalties, sizes)
     widths = np.array(sizes, dtype=np.int64)
+    for _ in range(redraws):
+        orders = rng.permutation(codes.shape[0]), rng.permutation(len(sizes))
+        redraw(codes, *orders, widths, fibres, np.float32(REDRAW_STRENGTH), rng)
+    scores = build_scores(codes, penalties, sizes)
     moved_in_all = 0
     for _ in range(sweeps):
         moved = sweep(codes, rng.permutation(codes.shape[0]), rng.permutation(len(sizes)), widths, fibres, scores)

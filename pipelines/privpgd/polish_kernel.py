@@ -1,4 +1,4 @@
-"""The compiled sweep of `polish`; arrays as in its `Fibres` and `Scores`."""
+"""The compiled sweeps of `polish`; arrays as in its `Fibres` and `Scores`."""
 
 from __future__ import annotations
 
@@ -37,9 +37,65 @@ def count_tables(codes, start, order, columns, strides, cells):  # type: ignore[
 
 
 @njit(cache=True)
+def _gap_costs(codes, row, column, size, fibres, cost):  # type: ignore[no-untyped-def]
+    """Fill `cost` with the weighted gaps that each code of the column would meet; returns what leaving a code saves."""
+    cost[:size] = 0.0
+    saved = np.float32(0.0)
+    for entry in range(fibres.column_start[column], fibres.column_start[column + 1]):
+        layout = fibres.of_column[entry]
+        base = fibres.start[layout]
+        for j in range(fibres.order[layout] - 1):
+            base += fibres.strides[layout, j] * codes[row, fibres.columns[layout, j]]
+        share = fibres.weight[layout]
+        if fibres.group[layout, 0] < fibres.group[layout, 1]:
+            saved += share
+        fibre = fibres.gaps[base : base + size]
+        for code in range(size):
+            cost[code] += share * fibre[code]
+    return saved
+
+
+@njit(cache=True)
+def _move(codes, row, column, code, fibres):  # type: ignore[no-untyped-def]
+    now = codes[row, column]
+    codes[row, column] = code
+    for entry in range(fibres.column_start[column], fibres.column_start[column + 1]):
+        one = fibres.of_column[entry]
+        for layout in range(fibres.group[one, 0], fibres.group[one, 1]):
+            base = fibres.start[layout]
+            shift = 0
+            for j in range(fibres.order[layout]):
+                base += fibres.strides[layout, j] * codes[row, fibres.columns[layout, j]]
+                if fibres.columns[layout, j] == column:
+                    shift = fibres.strides[layout, j] * (now - code)
+            fibres.gaps[base] += 1.0
+            fibres.gaps[base + shift] -= 1.0
+
+
+@njit(cache=True)
+def redraw(codes, row_order, column_order, sizes, fibres, strength, rng):  # type: ignore[no-untyped-def]
+    """Draw every code anew given the rest of the table, of density exp(-strength / 2 x weighted squared gaps)."""
+    cost = np.empty(sizes.max(), dtype=np.float32)
+    for row in row_order:
+        for column in column_order:
+            size, now = sizes[column], codes[row, column]
+            saved = _gap_costs(codes, row, column, size, fibres, cost)
+            cost[now] -= saved
+            least = cost[:size].min()
+            total = np.float32(0.0)
+            for code in range(size):
+                total += np.exp(strength * (least - cost[code]))
+                cost[code] = total
+            level, drawn = rng.random() * total, 0
+            while drawn < size - 1 and cost[drawn] <= level:
+                drawn += 1
+            if drawn != now:
+                _move(codes, row, column, drawn, fibres)
+
+
+@njit(cache=True)
 def sweep(codes, row_order, column_order, sizes, fibres, scores):  # type: ignore[no-untyped-def]
     """One pass over all rows and columns; returns the number of codes moved."""
-    gaps, weight, start, order, columns, strides, of_column, column_start, group = fibres
     score_tables, score_start, row_scores, totals, links, value, attract, repel, softness = scores
     rows = codes.shape[0]
     half_square = 0.5 * rows * rows
@@ -47,22 +103,8 @@ def sweep(codes, row_order, column_order, sizes, fibres, scores):  # type: ignor
     moved = 0
     for row in row_order:
         for column in column_order:
-            size = sizes[column]
-            cost[:size] = 0.0
-            begin, end = column_start[column], column_start[column + 1]
-            threshold = np.float32(0.0)
-            for entry in range(begin, end):
-                layout = of_column[entry]
-                base = start[layout]
-                for j in range(order[layout] - 1):
-                    base += strides[layout, j] * codes[row, columns[layout, j]]
-                share = weight[layout]
-                if group[layout, 0] < group[layout, 1]:
-                    threshold += share
-                fibre = gaps[base : base + size]
-                for code in range(size):
-                    cost[code] += share * fibre[code]
-            now = codes[row, column]
+            size, now = sizes[column], codes[row, column]
+            saved = _gap_costs(codes, row, column, size, fibres, cost)
             for s in range(totals.shape[0]):
                 first = score_start[column]
                 score = row_scores[row, s] - score_tables[s, first + now]
@@ -71,25 +113,14 @@ def sweep(codes, row_order, column_order, sizes, fibres, scores):  # type: ignor
                     total = others + link_value(links[s], score + score_tables[s, first + code])
                     cost[code] += half_square * _penalty(total, rows, value[s], attract[s], repel[s], softness[s])
             best = now
-            best_cost = cost[now] - threshold
+            best_cost = cost[now] - saved
             for code in range(size):
                 if code != now and cost[code] < best_cost:
                     best, best_cost = code, cost[code]
             if best == now:
                 continue
             moved += 1
-            codes[row, column] = best
-            for entry in range(begin, end):
-                one = of_column[entry]
-                for layout in range(group[one, 0], group[one, 1]):
-                    base = start[layout]
-                    shift = 0
-                    for j in range(order[layout]):
-                        base += strides[layout, j] * codes[row, columns[layout, j]]
-                        if columns[layout, j] == column:
-                            shift = strides[layout, j] * (now - best)
-                    gaps[base] += 1.0
-                    gaps[base + shift] -= 1.0
+            _move(codes, row, column, best, fibres)
             for s in range(totals.shape[0]):
                 before = row_scores[row, s]
                 after = (

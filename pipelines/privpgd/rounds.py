@@ -74,7 +74,7 @@ def quick_copy(columns: Sequence[GridColumn]) -> Model:
     from understudy.pipelines.privpgd.engine import synthesize
 
     sizes = [column.size for column in columns]
-    config = PrivPGDConfig(particles=QUICK_ROWS, epochs=QUICK_EPOCHS, polish_sweeps=QUICK_SWEEPS, device="cpu")
+    config = PrivPGDConfig(QUICK_ROWS, epochs=QUICK_EPOCHS, redraws=1, polish_sweeps=QUICK_SWEEPS, device="cpu")
 
     def fit(released: Sequence[Released]) -> Callable[[Clique], np.ndarray]:
         codes = synthesize([NoisyMarginal(*marginal) for marginal in released], columns, QUICK_ROWS, config)
