@@ -41,6 +41,10 @@ HELD_OUT = 0.2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     held_out = "score all metrics of one run that sees four fifths of the rows; always so beside a peer"
     parser.add_argument("--held-out", action="store_true", help=held_out)
+    parser.add_argument(
+        "--epochs", type=int, default=PrivPGDConfig.epochs, help="passes of transport over the marginals"
+    )
+    parser.add_argument("--redraws", type=int, default=PrivPGDConfig.redraws, help="redraws of all codes after it")
     parser.add_argument("--peer", nargs="+", choices=peers.NAMES, default=[], help="also run these")
     parser.add_argument("--peer-python", default=sys.executable, metavar="PATH", help="interpreter that has the peers")
     parser.add_argument("--peer-limit", type=float, default=3600, metavar="SECONDS", help="stop a peer after this long")
@@ -54,6 +58,7 @@ def run(args: argparse.Namespace) -> None:
             peer.check_installed()
     except peers.PeerError as failure:
         sys.exit(str(failure))
+    config = PrivPGDConfig(particles=PARTICLES, epochs=args.epochs, redraws=args.redraws)
     _warm_up()
     if figures.wants("privpgd.slice.") and (table := adult_slice(args.data)) is not None:
         _slice(figures, table)
@@ -62,11 +67,11 @@ def run(args: argparse.Namespace) -> None:
         for epsilon in EPSILONS:
             if figures.wants(f"privpgd.{table.name}.{epsilon}."):
                 if others or args.held_out:
-                    _held_out_table(figures, table, epsilon, others)
+                    _held_out_table(figures, table, epsilon, others, config)
                 else:
-                    _whole_table(figures, table, epsilon)
+                    _whole_table(figures, table, epsilon, config)
             if figures.wants(f"privpgd.adaptive.{table.name}.{epsilon}."):
-                _adaptive_table(figures, table, epsilon)
+                _adaptive_table(figures, table, epsilon, config)
     _cost(figures)
     if figures.wants("privpgd.large."):
         _large(figures)
@@ -89,24 +94,27 @@ def _slice(figures: Figures, table: CodedTable) -> None:
     figures.show("privpgd.slice.cpu_seconds", cost.cpu_seconds)
 
 
-def _whole_table(figures: Figures, table: CodedTable, epsilon: str) -> None:
+def _whole_table(figures: Figures, table: CodedTable, epsilon: str, config: PrivPGDConfig) -> None:
     """Five metrics against the whole table; the downstream error from a second run that never saw the test rows."""
     name = f"privpgd.{table.name}.{epsilon}"
     with measured() as cost:
         noisy = _measure(table, table.codes, float(epsilon))
-        fake = _generate(table, noisy)
+        fake = _generate(table, noisy, config)
     for metric, value in _scores(table, table.codes, fake).items():
         figures.show(f"{name}.{metric}", value)
+    if figures.wants(f"{name}.three_way_tv"):
+        three_way = metrics.average_total_variation(table.codes, fake, table.sizes, order=3)
+        figures.show(f"{name}.three_way_tv", three_way)
     if figures.wants(f"{name}.projected_tv") or figures.wants(f"{name}.targets_tv"):
         _before_generation(figures, name, table, noisy)
     figures.show(f"{name}.seconds", cost.seconds)
     figures.show(f"{name}.peak_mb", cost.peak_mb)
     if figures.wants(f"{name}.downstream"):
         seen, unseen = _split(table)
-        figures.show(f"{name}.downstream", _downstream(table, unseen, _privpgd(table, seen, float(epsilon))))
+        figures.show(f"{name}.downstream", _downstream(table, unseen, _privpgd(table, seen, float(epsilon), config)))
 
 
-def _adaptive_table(figures: Figures, table: CodedTable, epsilon: str) -> None:
+def _adaptive_table(figures: Figures, table: CodedTable, epsilon: str, config: PrivPGDConfig) -> None:
     """As `_held_out_table`, of marginals chosen round by round instead of all pairs."""
     name = f"privpgd.adaptive.{table.name}.{epsilon}"
     seen, unseen = _split(table)
@@ -122,7 +130,7 @@ def _adaptive_table(figures: Figures, table: CodedTable, epsilon: str) -> None:
             quick_copy(_grid(table)),
             lambda _, draw: draw(operating_system_randomness()),
         )
-        fake = _generate(table, [NoisyMarginal(*marginal) for marginal in bought])
+        fake = _generate(table, [NoisyMarginal(*marginal) for marginal in bought], config)
     scores = {**_scores(table, seen, fake), "downstream": _downstream(table, unseen, fake), "seconds": cost.seconds}
     for metric, value in scores.items():
         figures.show(f"{name}.{metric}", value)
@@ -138,7 +146,9 @@ def _before_generation(figures: Figures, name: str, table: CodedTable, noisy: li
         figures.show(f"{name}.{metric}", float(np.mean(distances)))
 
 
-def _held_out_table(figures: Figures, table: CodedTable, epsilon: str, others: list[peers.Peer]) -> None:
+def _held_out_table(
+    figures: Figures, table: CodedTable, epsilon: str, others: list[peers.Peer], config: PrivPGDConfig
+) -> None:
     """Every metric of one run a side: five against the rows it saw, the downstream error against the rest."""
     name = f"privpgd.{table.name}.{epsilon}"
     seen, unseen = _split(table)
@@ -147,7 +157,7 @@ def _held_out_table(figures: Figures, table: CodedTable, epsilon: str, others: l
         return {**_scores(table, seen, fake), "downstream": _downstream(table, unseen, fake)}
 
     with measured() as cost:
-        fake = _privpgd(table, seen, float(epsilon))
+        fake = _privpgd(table, seen, float(epsilon), config)
     ours = {**all_scores(fake), "seconds": cost.seconds}
     figures.show(f"{name}.peak_mb", cost.peak_mb)
     if not others:
@@ -182,12 +192,12 @@ def _downstream(table: CodedTable, unseen: np.ndarray, fake: np.ndarray) -> floa
     return metrics.downstream_error(fake, unseen, table.sizes, table.label)
 
 
-def _privpgd(table: CodedTable, codes: np.ndarray, epsilon: float) -> np.ndarray:
-    return _generate(table, _measure(table, codes, epsilon))
+def _privpgd(table: CodedTable, codes: np.ndarray, epsilon: float, config: PrivPGDConfig) -> np.ndarray:
+    return _generate(table, _measure(table, codes, epsilon), config)
 
 
-def _generate(table: CodedTable, noisy: list[NoisyMarginal]) -> np.ndarray:
-    return synthesize(noisy, _grid(table), PARTICLES, PrivPGDConfig(particles=PARTICLES))
+def _generate(table: CodedTable, noisy: list[NoisyMarginal], config: PrivPGDConfig) -> np.ndarray:
+    return synthesize(noisy, _grid(table), PARTICLES, config)
 
 
 def _measure(table: CodedTable, codes: np.ndarray, epsilon: float) -> list[NoisyMarginal]:

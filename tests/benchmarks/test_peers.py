@@ -157,11 +157,11 @@ def test_one_run_a_side_gives_every_metric_of_both(data, stand_in_python, capsys
     assert both["downstream"]["value"] < 0.2 < both["downstream"]["peer_value"]
 
 
-def test_noisy_pairs_and_targets_are_scored_beside_the_table(data, capsys):
-    assert main(["privpgd", "--data", data, "--only", "privpgd.nltcs.2.5."]) == 0
+def test_noisy_pairs_targets_and_triples_are_scored_beside_the_table(data, capsys):
+    assert main(["privpgd", "--data", data, "--only", "privpgd.nltcs.2.5.", "--epochs", "2", "--redraws", "1"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     found = {line["figure"].rpartition(".")[2]: line["value"] for line in lines}
-    assert all(0.0 < found[metric] < 0.1 for metric in ("projected_tv", "targets_tv", "tv"))
+    assert all(0.0 < found[metric] < 0.1 for metric in ("projected_tv", "targets_tv", "tv", "three_way_tv"))
 
 
 def test_adaptive_rounds_give_every_metric(data, capsys):
