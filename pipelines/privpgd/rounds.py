@@ -20,6 +20,7 @@ from understudy.pipelines.spec import ReleaseSpec
 
 QUICK_ROWS = 20_000
 QUICK_EPOCHS = 12
+QUICK_REDRAWS = 1
 QUICK_SWEEPS = 4
 
 
@@ -74,7 +75,13 @@ def quick_copy(columns: Sequence[GridColumn]) -> Model:
     from understudy.pipelines.privpgd.engine import synthesize
 
     sizes = [column.size for column in columns]
-    config = PrivPGDConfig(QUICK_ROWS, epochs=QUICK_EPOCHS, redraws=1, polish_sweeps=QUICK_SWEEPS, device="cpu")
+    config = PrivPGDConfig(
+        particles=QUICK_ROWS,
+        epochs=QUICK_EPOCHS,
+        redraws=QUICK_REDRAWS,
+        polish_sweeps=QUICK_SWEEPS,
+        device="cpu",
+    )
 
     def fit(released: Sequence[Released]) -> Callable[[Clique], np.ndarray]:
         codes = synthesize([NoisyMarginal(*marginal) for marginal in released], columns, QUICK_ROWS, config)
