@@ -23,8 +23,9 @@ def bar_chart(
     height: int = 164,
 ) -> str:
     """Synthetic shares as bars; measured shares as ticks with a two-standard-deviation whisker."""
-    top, bottom, left = 14, 42, 20  # room for the highest share above, and for slanted names below and left
-    plot_height, plot_width = height - top - bottom, width - 2 * left
+    # Room for the highest share above, and for slanted names below and left of the first bar.
+    top, bottom, left, right = 14, 42, 44, 4
+    plot_height, plot_width = height - top - bottom, width - left - right
     peak = max(
         float(synthetic.max(initial=0.0)),
         float(measured.max(initial=0.0)) if measured is not None else 0.0,
@@ -46,7 +47,7 @@ def bar_chart(
         if measured is not None:
             parts.append(_whisker(x + step / 2, float(measured[index]), measured_std, step, y))
     parts.append(
-        f'<line x1="{left}" x2="{width - left}" y1="{top + plot_height}" y2="{top + plot_height}" stroke="{INK}"/>'
+        f'<line x1="{left}" x2="{width - right}" y1="{top + plot_height}" y2="{top + plot_height}" stroke="{INK}"/>'
     )
     every = max(1, math.ceil(len(labels) * 34 / plot_width))
     for index in range(0, len(labels), every):
@@ -57,7 +58,7 @@ def bar_chart(
             f'transform="rotate(-32 {x:.1f} {top + plot_height + 11})">{text}</text>'
         )
     parts.append(
-        f'<text x="{width - left}" y="{top - 4}" font-size="8.5" fill="{INK}" text-anchor="end">{peak:.1%}</text>'
+        f'<text x="{width - right}" y="{top - 4}" font-size="8.5" fill="{INK}" text-anchor="end">{peak:.1%}</text>'
     )
     return "".join([*parts, "</svg>"])
 
