@@ -12,7 +12,8 @@ The descent can be preceded by redraws: every code is drawn anew given the rest 
 exp(-strength/2 sum_S w_S gap_S^2) over all tables (Gibbs sampling). Where rows are many, such a table's rows are draws
 of the log-linear model with potentials -strength w_S gap_S, the distribution of greatest entropy with those
 marginals (conditional limit theorem, Csiszar 1984): whatever no marginal asks for, above all in three columns and
-more, is forgotten. Graphical models have that by construction.
+more, is forgotten. Graphical models have that by construction. Penalties play no part in it; the descent that follows
+sees to them.
 
 A hard rule is one more table, of prohibitive cost where it forbids, so moves mend a broken row and never break
 a sound one.
