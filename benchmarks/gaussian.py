@@ -26,17 +26,17 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
 from benchmarks.support.figures import Figures, measured
-from understudy.pipelines.domain import TableDomain
-from understudy.pipelines.encoding import encode
-from understudy.pipelines.gaussian.layout import Layout
-from understudy.pipelines.gaussian.method import GaussianMethod
-from understudy.pipelines.gaussian.moments import MAX_GRID, exact_products
-from understudy.pipelines.gaussian.noisy_moments import estimates_of
-from understudy.pipelines.measurement import Measurement
-from understudy.pipelines.method import PlannedCharge
-from understudy.pipelines.privacy.noise import RandomSource, operating_system_randomness
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.pipelines.spec_reading import parse_spec
+from understudy.pipelines.methods.base import PlannedCharge
+from understudy.pipelines.methods.gaussian.layout import Layout
+from understudy.pipelines.methods.gaussian.method import GaussianMethod
+from understudy.pipelines.methods.gaussian.moments import MAX_GRID, exact_products
+from understudy.pipelines.methods.gaussian.noisy_moments import estimates_of
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.noise.rounded import RandomSource, operating_system_randomness
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.table.coding.encode import encode
+from understudy.pipelines.table.domain import TableDomain
 
 EPSILONS = ("0.2", "1", "2.5")
 SIZES = (10**3, 10**4, 10**5, 10**6)

@@ -28,21 +28,21 @@ import torch
 
 from benchmarks.support.figures import Figures, measured
 from benchmarks.support.pictures import FOLDERS, Pictures, load_pictures
-from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.evaluation.classifiers import Training, cnn_accuracy, train_cnn
 from understudy.pipelines.evaluation.frechet import Extractor, frechet_distance, trained_extractor
-from understudy.pipelines.kernel.embedding import ReleasedEmbedding
-from understudy.pipelines.kernel.features import FeatureBlocks
-from understudy.pipelines.kernel.generators import Generator, Shape
-from understudy.pipelines.kernel.mechanism import EmbeddingDesign
-from understudy.pipelines.kernel.method import KernelMethod, released_embedding
-from understudy.pipelines.kernel.options import kernel_options
-from understudy.pipelines.kernel.training import Trainer, TrainingPlan, train
-from understudy.pipelines.method import MethodPlan
-from understudy.pipelines.privacy.noise import operating_system_randomness
+from understudy.pipelines.methods.base import MethodPlan
+from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
+from understudy.pipelines.methods.kernel.features import FeatureBlocks
+from understudy.pipelines.methods.kernel.generators import Generator, Shape
+from understudy.pipelines.methods.kernel.mechanism import EmbeddingDesign
+from understudy.pipelines.methods.kernel.method import KernelMethod, released_embedding
+from understudy.pipelines.methods.kernel.options import kernel_options
+from understudy.pipelines.methods.kernel.training import Trainer, TrainingPlan, train
+from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
 from understudy.pipelines.privacy.relation import Relation
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.pipelines.spec_reading import parse_spec
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.table.domain import TableDomain
 
 EPSILONS = ("1", "0.2", "10")
 BASELINES = {("mnist", "1"): 0.805, ("mnist", "0.2"): 0.752, ("fashion", "1"): 0.731, ("fashion", "0.2"): 0.674}

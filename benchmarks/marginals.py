@@ -36,12 +36,12 @@ import pyarrow.parquet as pq
 
 from benchmarks.support.counting_peers import MODULES, PEERS, Setting, columns_of
 from benchmarks.support.figures import Figures
-from understudy.pipelines.domain import DomainColumn, TableDomain
-from understudy.pipelines.encoding import EncodedBatch
-from understudy.pipelines.marginals.counting import LocalTable, count_marginals, usable_cores
+from understudy.pipelines.counting.counting import LocalTable, count_marginals, usable_cores
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS
-from understudy.pipelines.sources.parquet import ParquetSource
+from understudy.pipelines.sources.files.parquet import ParquetSource
+from understudy.pipelines.table.coding.encode import EncodedBatch
+from understudy.pipelines.table.domain import DomainColumn, TableDomain
 
 FILE_ROWS = 1_000_000
 ENTITY_ROWS = 3
@@ -167,7 +167,7 @@ def _understudy(setting: Setting) -> list[np.ndarray]:
 
 def _understudy_dask(setting: Setting) -> list[np.ndarray]:
     """Workers are processes of one thread each; the tree of sums and the wire are part of the time."""
-    from understudy.tasks.dask_counting import DaskTable
+    from understudy.tasks.engines.dask_counting import DaskTable
 
     domain, unit = _declared(setting)
     scheduler = str(_cluster(setting.workers or 1).scheduler_address)

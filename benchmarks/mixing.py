@@ -29,11 +29,11 @@ import understudy
 from benchmarks.support.figures import Cost, Figures, measured
 from benchmarks.support.pictures import FOLDERS, Pictures, load_pictures
 from understudy.pipelines.evaluation.classifiers import Training, cnn_accuracy, discriminant_accuracy, train_cnn
-from understudy.pipelines.mixing.design import MixingDesign, decide
-from understudy.pipelines.mixing.figure import plot_epsilon_against_noise
-from understudy.pipelines.mixing.mechanism import MixtureDesign, release_mixtures
-from understudy.pipelines.mixing.options import MixingOptions
-from understudy.pipelines.mixing.release import (
+from understudy.pipelines.methods.mixing.design import MixingDesign, decide
+from understudy.pipelines.methods.mixing.figure import plot_epsilon_against_noise
+from understudy.pipelines.methods.mixing.mechanism import MixtureDesign, release_mixtures
+from understudy.pipelines.methods.mixing.options import MixingOptions
+from understudy.pipelines.methods.mixing.release import (
     Frame,
     bought_frame,
     class_rows,
@@ -43,9 +43,9 @@ from understudy.pipelines.mixing.release import (
     records_per_class,
     to_records,
 )
-from understudy.pipelines.mixing.restore import SumReader
+from understudy.pipelines.methods.mixing.restore import SumReader
 from understudy.pipelines.privacy.accounting import calibrate_gaussian
-from understudy.pipelines.privacy.noise import discrete_gaussian, operating_system_randomness, rounded_gaussian
+from understudy.pipelines.privacy.noise.rounded import discrete_gaussian, operating_system_randomness, rounded_gaussian
 from understudy.pipelines.privacy.relation import Budget
 
 DELTA = Decimal("1e-5")

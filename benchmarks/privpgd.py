@@ -18,17 +18,17 @@ import numpy as np
 from benchmarks.support import peers
 from benchmarks.support.figures import Figures, measured
 from benchmarks.support.tables import CodedTable, adult_slice, load_tables
+from understudy.pipelines.counting.adaptive import measure_adaptively, plan_rounds
+from understudy.pipelines.counting.mechanism import calibrate_marginals, release_counts
 from understudy.pipelines.evaluation import paper_metrics as metrics
-from understudy.pipelines.marginals.adaptive import measure_adaptively, plan_rounds
-from understudy.pipelines.marginals.mechanism import calibrate_marginals, release_counts
-from understudy.pipelines.privacy.noise import operating_system_randomness
+from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
+from understudy.pipelines.methods.privpgd.engine import synthesize
+from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
+from understudy.pipelines.methods.privpgd.projection import project_to_simplex
+from understudy.pipelines.methods.privpgd.rounds import default_rounds, quick_copy
+from understudy.pipelines.methods.privpgd.targets import build_targets
+from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
-from understudy.pipelines.privpgd.config import PrivPGDConfig
-from understudy.pipelines.privpgd.engine import synthesize
-from understudy.pipelines.privpgd.problem import GridColumn, NoisyMarginal
-from understudy.pipelines.privpgd.projection import project_to_simplex
-from understudy.pipelines.privpgd.rounds import default_rounds, quick_copy
-from understudy.pipelines.privpgd.targets import build_targets
 
 EPSILONS = ("2.5", "1", "0.2")
 DELTA = 1e-5

@@ -23,13 +23,13 @@ import pandas as pd
 import psycopg
 
 from benchmarks.support.figures import Figures
-from understudy.pipelines.addresses import Database
-from understudy.pipelines.domain import DomainColumn, TableDomain
-from understudy.pipelines.marginals import pushdown, pushdown_postgresql
-from understudy.pipelines.marginals.counting import LocalTable
+from understudy.pipelines.counting import pushdown, pushdown_postgresql
+from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.duckdb_table import DuckDBSource
-from understudy.pipelines.sources.postgresql import PostgresSource
+from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
+from understudy.pipelines.sources.databases.postgresql import PostgresSource
+from understudy.pipelines.spec.address import Database
+from understudy.pipelines.table.domain import DomainColumn, TableDomain
 
 TABLE = "understudy_pushdown"
 LISTED = {"sex": 2, "ward": 8, "unit": 16, "payer": 5, "status": 3, "region": 12}

@@ -9,11 +9,11 @@ from prefect.artifacts import create_table_artifact
 from prefect.cache_policies import NO_CACHE
 
 from understudy.pipelines.errors import ValidationFailed
-from understudy.pipelines.privacy.ledger import Ledger
-from understudy.pipelines.privacy.measurement_store import MeasurementStore
-from understudy.pipelines.recertifying import Certificate, recertify_release
-from understudy.pipelines.workspace import Workspace
-from understudy.tasks.reporting import artifact_key
+from understudy.pipelines.privacy.ledger.ledger import Ledger
+from understudy.pipelines.privacy.ledger.store import MeasurementStore
+from understudy.pipelines.releasing.recertifying import Certificate, recertify_release
+from understudy.pipelines.releasing.workspace import Workspace
+from understudy.tasks.telling.reporting import artifact_key
 
 
 @dataclass(frozen=True)

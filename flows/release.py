@@ -6,18 +6,18 @@ from pathlib import Path
 
 from prefect import flow
 
-from understudy.pipelines.publishing.targets import Published
-from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.publishing.targets.base import Published
+from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.approval import await_approval
 from understudy.tasks.credentials import lend_credentials
 from understudy.tasks.generate import device_tags, generate
-from understudy.tasks.hooks import tell_failure
 from understudy.tasks.ingest import ingest
 from understudy.tasks.normalize import normalize
 from understudy.tasks.privatize import afford, privatize, recall
 from understudy.tasks.publish import already_published, publish
 from understudy.tasks.rolling import enter_period, look_ahead
 from understudy.tasks.select import select
+from understudy.tasks.telling.hooks import tell_failure
 from understudy.tasks.validate import validate
 
 

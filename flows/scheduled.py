@@ -16,11 +16,11 @@ from prefect.runtime import flow_run
 
 from understudy.flows.release import release
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.periods import has_placeholders
-from understudy.pipelines.publishing.targets import Published
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.pipelines.spec_reading import MAX_SPEC_BYTES, spec_of
-from understudy.tasks.hooks import tell_failure, try_again_after_crash
+from understudy.pipelines.publishing.targets.base import Published
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.periods import has_placeholders
+from understudy.pipelines.spec.reading import MAX_SPEC_BYTES, spec_of
+from understudy.tasks.telling.hooks import tell_failure, try_again_after_crash
 
 
 def name_of_the_run() -> str:

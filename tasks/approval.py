@@ -12,10 +12,10 @@ from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import pause_flow_run
 
 from understudy.pipelines.errors import PublishError
-from understudy.pipelines.method import Agreement
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.tasks.events import announce
-from understudy.tasks.reporting import artifact_key
+from understudy.pipelines.methods.base import Agreement
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.tasks.telling.events import announce
+from understudy.tasks.telling.reporting import artifact_key
 
 WAIT_SECONDS = 24 * 3600
 POLL_SECONDS = 5

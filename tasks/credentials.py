@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from prefect.blocks.system import Secret
 
-from understudy.pipelines.addresses import Database, provide
 from understudy.pipelines.errors import UnderstudyError
-from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.spec.address import Database, provide
+from understudy.pipelines.spec.model import ReleaseSpec
 
 
 def lend_credentials(spec: ReleaseSpec) -> None:

@@ -8,13 +8,13 @@ import pyarrow as pa
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from understudy.pipelines.domain import TableDomain
-from understudy.pipelines.measurement import Measurement
-from understudy.pipelines.methods import method_named
-from understudy.pipelines.privacy.fault_points import fault_point
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.tasks.reporting import artifact_key, progress_of, report_samples
-from understudy.tasks.retrying import worth_retrying
+from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.domain import TableDomain
+from understudy.tasks.telling.reporting import artifact_key, progress_of, report_samples
+from understudy.tasks.telling.retrying import worth_retrying
 
 GPU_TAG = "gpu"
 

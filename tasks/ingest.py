@@ -11,11 +11,11 @@ from pathlib import Path
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from understudy.pipelines.privacy.fault_points import fault_point
-from understudy.pipelines.sources import Source, check_columns, open_source
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.tasks.discretion import discreet
-from understudy.tasks.retrying import worth_retrying
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.sources.opening import Source, check_columns, open_source
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.tasks.telling.discretion import discreet
+from understudy.tasks.telling.retrying import worth_retrying
 
 
 @task(

@@ -7,13 +7,13 @@ from hashlib import sha256
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from understudy.pipelines.domain import TableDomain
-from understudy.pipelines.marginals.counting import LocalTable
-from understudy.pipelines.method import PrivateTable
-from understudy.pipelines.privacy.fault_points import fault_point
-from understudy.pipelines.sources import Source
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.tasks.discretion import discreet
+from understudy.pipelines.counting.counting import LocalTable
+from understudy.pipelines.methods.base import PrivateTable
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.sources.opening import Source
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.domain import TableDomain
+from understudy.tasks.telling.discretion import discreet
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)
@@ -23,7 +23,7 @@ def normalize(source: Source, spec: ReleaseSpec) -> PrivateTable:
     domain, unit, key = TableDomain.of(spec), spec.privacy.protected_unit, contribution_key(spec)
     table: PrivateTable
     if spec.compute.engine == "dask":
-        from understudy.tasks.dask_counting import DaskTable
+        from understudy.tasks.engines.dask_counting import DaskTable
 
         table = DaskTable(source, domain, unit, key, scheduler=spec.compute.scheduler)
     else:

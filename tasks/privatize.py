@@ -10,19 +10,19 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
-from understudy.pipelines.budgeting import Approval, approve, remembering, stored_measurement
-from understudy.pipelines.measurement import Measurement
-from understudy.pipelines.method import MethodPlan, PrivateTable
-from understudy.pipelines.methods import method_named
-from understudy.pipelines.privacy.fault_points import fault_point
-from understudy.pipelines.privacy.ledger import Charge, Ledger
-from understudy.pipelines.privacy.measurement_store import MeasurementStore
-from understudy.pipelines.privacy.spend import Purchases
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.pipelines.workspace import Workspace
-from understudy.tasks.discretion import discreet
-from understudy.tasks.events import announce_charge
-from understudy.tasks.reporting import report_spend
+from understudy.pipelines.methods.base import MethodPlan, PrivateTable
+from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.privacy.ledger.ledger import Charge, Ledger
+from understudy.pipelines.privacy.ledger.spend import Purchases
+from understudy.pipelines.privacy.ledger.store import MeasurementStore
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.releasing.approving import Approval, approve, remembering, stored_measurement
+from understudy.pipelines.releasing.workspace import Workspace
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.tasks.telling.discretion import discreet
+from understudy.tasks.telling.events import announce_charge
+from understudy.tasks.telling.reporting import report_spend
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)

@@ -9,19 +9,19 @@ from prefect import task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
-from understudy.pipelines.budgeting import Approval
-from understudy.pipelines.measurement import Measurement
-from understudy.pipelines.method import Agreement, MethodPlan
-from understudy.pipelines.privacy.fault_points import fault_point
-from understudy.pipelines.privacy.ledger import Ledger
-from understudy.pipelines.publishing.preparing import prepare_release
-from understudy.pipelines.publishing.retention import retire_old, retired_release
-from understudy.pipelines.publishing.targets import PreparedRelease, Published, open_target, release_id
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.pipelines.workspace import Workspace
-from understudy.tasks.events import announce
-from understudy.tasks.reporting import artifact_key
-from understudy.tasks.retrying import worth_retrying
+from understudy.pipelines.methods.base import Agreement, MethodPlan
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.privacy.ledger.ledger import Ledger
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, open_target, release_id
+from understudy.pipelines.publishing.targets.retention import retire_old, retired_release
+from understudy.pipelines.releasing.approving import Approval
+from understudy.pipelines.releasing.preparing import prepare_release
+from understudy.pipelines.releasing.workspace import Workspace
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.tasks.telling.events import announce
+from understudy.tasks.telling.reporting import artifact_key
+from understudy.tasks.telling.retrying import worth_retrying
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)

@@ -8,14 +8,14 @@ from prefect import task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
-from understudy.pipelines.method import MethodPlan
-from understudy.pipelines.privacy.ledger import Ledger
-from understudy.pipelines.privacy.measurement_store import MeasurementStore
-from understudy.pipelines.rolling import declared_step, enter_series, forecast
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.pipelines.workspace import Workspace
-from understudy.tasks.events import announce
-from understudy.tasks.reporting import artifact_key
+from understudy.pipelines.methods.base import MethodPlan
+from understudy.pipelines.privacy.ledger.ledger import Ledger
+from understudy.pipelines.privacy.ledger.store import MeasurementStore
+from understudy.pipelines.releasing.rolling import declared_step, enter_series, forecast
+from understudy.pipelines.releasing.workspace import Workspace
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.tasks.telling.events import announce
+from understudy.tasks.telling.reporting import artifact_key
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from understudy.pipelines.domain import TableDomain
-from understudy.pipelines.method import MethodPlan
-from understudy.pipelines.methods import method_named
-from understudy.pipelines.privacy.fault_points import fault_point
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.tasks.reporting import report_plan
+from understudy.pipelines.methods.base import MethodPlan
+from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.domain import TableDomain
+from understudy.tasks.telling.reporting import report_plan
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)

@@ -15,16 +15,16 @@ import pyarrow as pa
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from understudy.pipelines.contract import ColumnContract, TableContract, contract_of
-from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import ValidationFailed
-from understudy.pipelines.measurement import Measurement
-from understudy.pipelines.method import Agreement
-from understudy.pipelines.methods import method_named
-from understudy.pipelines.privacy.fault_points import fault_point
-from understudy.pipelines.rules import broken_rows
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.pipelines.tensors import rows_within
+from understudy.pipelines.methods.base import Agreement
+from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.contract import ColumnContract, TableContract, contract_of
+from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.rules import broken_rows
+from understudy.pipelines.table.tensors import rows_within
 
 MOST_FAILURES = 10
 

@@ -24,7 +24,7 @@ print(len(names))
 
 HELP = """
 import sys
-from understudy.flows.cli import main
+from understudy.cli.main import main
 try:
     main(["--help"])
 except SystemExit as done:

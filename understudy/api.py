@@ -28,9 +28,9 @@ from typing import Any
 import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError, ValidationFailed
-from understudy.pipelines.measurement import Measurement
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.pipelines.spec_reading import load_spec, spec_of
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.reading import load_spec, spec_of
 
 Table = Any
 """A pandas or Polars DataFrame, an Arrow table, or anything that speaks the Arrow PyCapsule interface."""
@@ -58,15 +58,15 @@ class Synthesizer:
 
     def fit(self, table: Table, *, pay_again: bool = False) -> Synthesizer:
         """Measure the table under the spec's budget, once; a repeated fit of the snapshot spends nothing."""
-        from understudy.pipelines.budgeting import approve, remembering, stored_measurement
-        from understudy.pipelines.domain import TableDomain
-        from understudy.pipelines.marginals.counting import LocalTable
-        from understudy.pipelines.methods import method_named
-        from understudy.pipelines.privacy.measurement_store import MeasurementStore
-        from understudy.pipelines.privacy.spend import Purchases
-        from understudy.pipelines.rolling import declared_step, enter_series
+        from understudy.pipelines.counting.counting import LocalTable
+        from understudy.pipelines.methods.registry import method_named
+        from understudy.pipelines.privacy.ledger.spend import Purchases
+        from understudy.pipelines.privacy.ledger.store import MeasurementStore
+        from understudy.pipelines.releasing.approving import approve, remembering, stored_measurement
+        from understudy.pipelines.releasing.rolling import declared_step, enter_series
         from understudy.pipelines.sources.base import check_columns
         from understudy.pipelines.sources.memory import ArrowSource
+        from understudy.pipelines.table.domain import TableDomain
 
         ledger, store = self._ledger(), MeasurementStore(self._workspace.measurements)
         domain, method = TableDomain.of(self.spec), method_named(self.spec.method.name)
@@ -92,8 +92,8 @@ class Synthesizer:
     def sample(self, rows: int | None = None) -> pa.Table:
         """A synthetic table of `rows` rows (by default the noisy number of rows). Free, any number of times."""
         fitted = self._require_fit()
-        from understudy.pipelines.domain import TableDomain
-        from understudy.pipelines.methods import method_named
+        from understudy.pipelines.methods.registry import method_named
+        from understudy.pipelines.table.domain import TableDomain
 
         spec = fitted.spec
         method = method_named(spec.method.name)
@@ -108,7 +108,7 @@ class Synthesizer:
 
     def release(self, rows: int | None = None) -> Release:
         """A sample that was checked against its contract, with its manifest and card."""
-        from understudy.pipelines.publishing.preparing import prepare_release
+        from understudy.pipelines.releasing.preparing import prepare_release
         from understudy.publishing_checks import failures_of
 
         fitted = self._require_fit()
@@ -130,7 +130,7 @@ class Synthesizer:
         return self._fitted
 
     def _ledger(self) -> Any:
-        from understudy.pipelines.privacy.ledger import Ledger
+        from understudy.pipelines.privacy.ledger.ledger import Ledger
         from understudy.pipelines.privacy.relation import Budget
 
         ledger = Ledger(self._workspace.ledger_url)
@@ -179,7 +179,7 @@ class Release:
 
     def save(self, to: str | Path, base: str | Path = ".") -> str:
         """Publish as a scheduled release would: atomically, into a directory, a database or an object store."""
-        from understudy.pipelines.publishing.targets import open_target
+        from understudy.pipelines.publishing.targets.base import open_target
 
         spec = self.synthesizer.spec
         publish = type(spec.publish).model_validate({**spec.publish.model_dump(), "to": str(to)})
@@ -214,7 +214,7 @@ def _read_spec(spec: ReleaseSpec | Mapping[str, Any] | str | Path) -> ReleaseSpe
 def _workspace(home: str | Path | None, ledger: str | None) -> Any:
     import os
 
-    from understudy.pipelines.workspace import HOME, LEDGER, Workspace
+    from understudy.pipelines.releasing.workspace import HOME, LEDGER, Workspace
 
     given = {HOME: str(home)} if home is not None else {}
     if ledger is not None:

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from understudy.pipelines.contract import ColumnContract, contract_of
-from understudy.pipelines.domain import TableDomain
-from understudy.pipelines.measurement import Measurement
-from understudy.pipelines.method import Agreement
-from understudy.pipelines.methods import method_named
-from understudy.pipelines.rules import broken_rows
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.pipelines.tensors import rows_within
+from understudy.pipelines.methods.base import Agreement
+from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.contract import ColumnContract, contract_of
+from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.rules import broken_rows
+from understudy.pipelines.table.tensors import rows_within
 
 
 def failures_of(

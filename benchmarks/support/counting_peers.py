@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from understudy.pipelines.marginals.counting import usable_cores
+from understudy.pipelines.counting.counting import usable_cores
 
 
 @dataclass(frozen=True)

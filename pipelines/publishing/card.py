@@ -13,13 +13,13 @@ from importlib.resources import files
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.domain import TableDomain, TensorDomain
-from understudy.pipelines.encoding import encode
-from understudy.pipelines.marginals.counting import count_marginals
-from understudy.pipelines.method import Agreement
+from understudy.pipelines.counting.counting import count_marginals
+from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.samples import sample_grid
 from understudy.pipelines.publishing.svg import bar_chart, budget_gauge, heat_map
+from understudy.pipelines.table.coding.encode import encode
+from understudy.pipelines.table.domain import TableDomain, TensorDomain
 
 SAMPLE_ROWS = 8
 MOST_AGREEMENTS = 12
@@ -105,7 +105,7 @@ def _pictures(synthetic: pa.Table, domain: TableDomain) -> str:
 
 def _dependence(encoded: object, domain: TableDomain) -> str:
     """Cramer's V of every pair of columns of the synthetic table."""
-    from understudy.pipelines.encoding import EncodedBatch
+    from understudy.pipelines.table.coding.encode import EncodedBatch
 
     assert isinstance(encoded, EncodedBatch)
     if len(domain.columns) < 2:

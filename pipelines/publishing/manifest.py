@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import Field
 
-from understudy.pipelines.columns import Public
-from understudy.pipelines.method import MethodPlan
+from understudy.pipelines.methods.base import MethodPlan
 from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import describe, to_json
 from understudy.pipelines.privacy.relation import Relation, Unit
-from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.spec.columns import Public
+from understudy.pipelines.spec.model import ReleaseSpec
 
 FORMAT = 1
 _VERSIONED = ("understudy", "numpy", "pyarrow", "torch", "dp-accounting", "opendp", "prefect")

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image
 
-from understudy.pipelines.domain import DomainColumn, TableDomain, TensorDomain
-from understudy.pipelines.encoding import encode_column
-from understudy.pipelines.tensors import read_tensor
+from understudy.pipelines.table.coding.encode import encode_column
+from understudy.pipelines.table.domain import DomainColumn, TableDomain, TensorDomain
+from understudy.pipelines.table.tensors import read_tensor
 
 COLUMNS = 10
 UNLABELLED_ROWS = 5

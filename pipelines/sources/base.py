@@ -13,8 +13,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from understudy.pipelines.columns import IdentifierColumn, ModelledColumn, TensorColumn
-from understudy.pipelines.encoding import readable
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.bounding import (
@@ -30,8 +28,10 @@ from understudy.pipelines.sources.bounding import (
     slices,
     within,
 )
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.pipelines.tensors import type_problem
+from understudy.pipelines.spec.columns import IdentifierColumn, ModelledColumn, TensorColumn
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.coding.encode import readable
+from understudy.pipelines.table.tensors import type_problem
 
 BATCH_ROWS = 262_144
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numba import njit
 
-from understudy.pipelines.datetext import text_buffers
+from understudy.pipelines.table.reading.dates import text_buffers
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
 

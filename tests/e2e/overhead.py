@@ -31,9 +31,9 @@ def main() -> None:
 
     from tests.examples import SPEC, build_clinic
     from understudy.flows import release as module
-    from understudy.pipelines.privacy.ledger import Ledger
+    from understudy.pipelines.privacy.ledger.ledger import Ledger
     from understudy.pipelines.privacy.relation import Budget, Relation, Unit
-    from understudy.pipelines.spec_reading import parse_spec
+    from understudy.pipelines.spec.reading import parse_spec
 
     worked = [0.0]
     for name in STAGES:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.conftest import Platform, wait_for
 from tests.examples import SPEC
-from understudy.pipelines.privacy.ledger import Ledger, State
+from understudy.pipelines.privacy.ledger.ledger import Ledger, State
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 

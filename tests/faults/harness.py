@@ -20,11 +20,11 @@ from typing import Any
 
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.accounting import composed_loss
-from understudy.pipelines.privacy.fault_points import FAULT_POINTS
-from understudy.pipelines.privacy.ledger import Ledger, State
-from understudy.pipelines.privacy.measurement_store import MeasurementStore
+from understudy.pipelines.privacy.ledger.fault_points import FAULT_POINTS
+from understudy.pipelines.privacy.ledger.ledger import Ledger, State
+from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
-from understudy.pipelines.publishing.directory_target import LATEST, read_release
+from understudy.pipelines.publishing.targets.directory import LATEST, read_release
 
 BURNT_AT = ("after_t1", "after_draw", "measurement_staged")
 """Fault points at which the budget is lost: charged, and no complete measurement on disk."""

@@ -12,15 +12,16 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 
-from understudy.pipelines.privacy import ledger_history, ledger_schema
-from understudy.pipelines.privacy import ledger_rows as rows
-from understudy.pipelines.privacy.fault_points import fault_point
-from understudy.pipelines.privacy.ledger import Charge, Holder, Ledger, State
-from understudy.pipelines.privacy.ledger_schema import charges
-from understudy.pipelines.privacy.measurement_store import MeasurementStore
-from understudy.pipelines.privacy.spend import Purchases
-from understudy.pipelines.publishing import directory_target
-from understudy.pipelines.publishing.directory_target import DirectoryTarget
+from understudy.pipelines.privacy.ledger import history as ledger_history
+from understudy.pipelines.privacy.ledger import rows
+from understudy.pipelines.privacy.ledger import schema as ledger_schema
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.privacy.ledger.ledger import Charge, Holder, Ledger, State
+from understudy.pipelines.privacy.ledger.schema import charges
+from understudy.pipelines.privacy.ledger.spend import Purchases
+from understudy.pipelines.privacy.ledger.store import MeasurementStore
+from understudy.pipelines.publishing.targets import directory as directory_target
+from understudy.pipelines.publishing.targets.directory import DirectoryTarget
 
 
 def meet() -> None:
@@ -150,8 +151,8 @@ def trust_in_a_torn_file() -> None:
     """Reads the stored measurement without comparing hashes."""
 
     def load(self: MeasurementStore, mid: str, sha256: str) -> Any:
-        from understudy.pipelines.measurement import Measurement
-        from understudy.pipelines.privacy.measurement_store import _from_parquet
+        from understudy.pipelines.privacy.ledger.store import _from_parquet
+        from understudy.pipelines.privacy.measurement import Measurement
 
         return Measurement("counts", {}, _from_parquet((self.path(mid) / "arrays.parquet").read_bytes()))
 

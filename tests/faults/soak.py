@@ -21,8 +21,8 @@ from typing import Any
 
 from tests.faults.harness import World, Zygote, unexpected
 from understudy.pipelines.privacy.events import Gaussian
-from understudy.pipelines.privacy.fault_points import FAULT_POINTS
-from understudy.pipelines.privacy.ledger import State
+from understudy.pipelines.privacy.ledger.fault_points import FAULT_POINTS
+from understudy.pipelines.privacy.ledger.ledger import State
 
 EPISODES_A_WORLD = 25
 

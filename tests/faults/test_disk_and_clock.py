@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.harness import World
-from understudy.pipelines.privacy.ledger import State
+from understudy.pipelines.privacy.ledger.ledger import State
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.harness import World, Zygote, unexpected
 from tests.postgres import new_database
-from understudy.pipelines.privacy.fault_points import FAULT_POINTS, PROTOCOL_POINTS
+from understudy.pipelines.privacy.ledger.fault_points import FAULT_POINTS, PROTOCOL_POINTS
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from tests.faults.harness import World
 from tests.postgres import new_database
 from understudy.pipelines.errors import LedgerError
-from understudy.pipelines.privacy.ledger import Ledger, State
+from understudy.pipelines.privacy.ledger.ledger import Ledger, State
 
 
 class Proxy:
@@ -168,7 +168,7 @@ def test_sqlite_a_commit_that_took_effect_but_raised(tmp_path, monkeypatch, lost
                 raise sqlite3.OperationalError("connection lost")
 
     from understudy.pipelines.privacy.events import Gaussian
-    from understudy.pipelines.privacy.ledger import ChargeRequest, Holder
+    from understudy.pipelines.privacy.ledger.ledger import ChargeRequest, Holder
     from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
     ledger.open_account("a", Relation.ADD_REMOVE, Unit(), Budget("3", "1e-6"))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.faults.harness import World, Zygote
-from understudy.pipelines.privacy import measurement_store
+from understudy.pipelines.privacy.ledger import store as measurement_store
 
 
 def a_paused_holder_is_burnt_by_a_duplicate_elsewhere(world: World, bug: str) -> None:

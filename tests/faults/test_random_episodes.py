@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from tests.faults.harness import World, Zygote, unexpected
 from tests.postgres import new_database
-from understudy.pipelines.privacy.fault_points import FAULT_POINTS, PROTOCOL_POINTS
-from understudy.pipelines.privacy.ledger import State
+from understudy.pipelines.privacy.ledger.fault_points import FAULT_POINTS, PROTOCOL_POINTS
+from understudy.pipelines.privacy.ledger.ledger import State
 from understudy.pipelines.privacy.relation import Budget
 
 SNAPSHOTS = st.sampled_from(["jan", "feb", "mar"])

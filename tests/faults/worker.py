@@ -34,18 +34,19 @@ import sqlalchemy.dialects.sqlite  # noqa: F401
 
 from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.errors import PublishError, UnderstudyError
-from understudy.pipelines.measurement import Measurement
-from understudy.pipelines.privacy import ledger_database, ledger_holder
 from understudy.pipelines.privacy.events import Gaussian, to_json
-from understudy.pipelines.privacy.fault_points import VARIABLE, fault_point
-from understudy.pipelines.privacy.ledger import Charge, ChargeRequest, Ledger, State
-from understudy.pipelines.privacy.measurement_store import MeasurementStore
-from understudy.pipelines.privacy.noise import rounded_gaussian
+from understudy.pipelines.privacy.ledger import database as ledger_database
+from understudy.pipelines.privacy.ledger import holder as ledger_holder
+from understudy.pipelines.privacy.ledger.fault_points import VARIABLE, fault_point
+from understudy.pipelines.privacy.ledger.ledger import Charge, ChargeRequest, Ledger, State
+from understudy.pipelines.privacy.ledger.spend import Patience, Purchases
+from understudy.pipelines.privacy.ledger.store import MeasurementStore
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.noise.rounded import rounded_gaussian
 from understudy.pipelines.privacy.relation import Relation, Unit
-from understudy.pipelines.privacy.spend import Patience, Purchases
-from understudy.pipelines.publishing.directory_target import DirectoryTarget
 from understudy.pipelines.publishing.manifest import AccountState, ChargedEvent, Guarantee, Manifest
-from understudy.pipelines.publishing.targets import PreparedRelease
+from understudy.pipelines.publishing.targets.base import PreparedRelease
+from understudy.pipelines.publishing.targets.directory import DirectoryTarget
 
 PUBLISH_RETRIES = 0  # duplicates that publish at once must agree without help
 ACCOUNT, RELEASE, STAGE, SPEC_HASH = "clinic", "visits", "marginals", "5" * 64

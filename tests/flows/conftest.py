@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.examples import SPEC, build_clinic
-from understudy.pipelines.privacy.ledger import Charge, Ledger
+from understudy.pipelines.privacy.ledger.ledger import Charge, Ledger
 
 QUICK = SPEC + "generate: {epochs: 2, particles: 400, device: cpu}\n"
 
@@ -49,8 +49,8 @@ class Clinic:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`run("release", path)`: the real command, without its Prefect settings, which are for a process of its own."""
-    import understudy.flows.releasing as releasing
-    from understudy.flows.cli import main
+    import understudy.cli.releasing as releasing
+    from understudy.cli.main import main
 
     monkeypatch.setattr(releasing, "prepare", lambda workspace: None)
 

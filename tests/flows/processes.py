@@ -23,7 +23,7 @@ def run_command(folder: Path, home: Path, *words: object, fault: str = "") -> in
         "PREFECT_LOGGING_LEVEL": "DEBUG",
         "TMPDIR": str(folder / "tmp"),
     }
-    command = [sys.executable, "-m", "understudy.flows.cli", *(str(word) for word in words)]
+    command = [sys.executable, "-m", "understudy.cli.main", *(str(word) for word in words)]
     with (folder / "run.log").open("ab") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
         code = process.wait(timeout=400)

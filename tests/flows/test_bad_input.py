@@ -121,7 +121,7 @@ def test_unknown_method_option(clinic: Clinic, run: Run) -> None:
 
 
 def test_locked_ledger(clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    import understudy.pipelines.privacy.ledger as ledger_module
+    import understudy.pipelines.privacy.ledger.ledger as ledger_module
 
     impatient = ledger_module.Ledger.__init__
     monkeypatch.setattr(ledger_module.Ledger, "__init__", lambda self, url: impatient(self, url, 0.2, 0.2))
@@ -183,7 +183,7 @@ def test_csv_with_garbage(clinic: Clinic, run: Run) -> None:
 def test_errors_in_code_that_touches_rows_do_not_quote_them(
     clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from understudy.pipelines.marginals.counting import LocalTable
+    from understudy.pipelines.counting.counting import LocalTable
 
     def explode(self: object, cliques: object) -> None:
         raise ValueError(f"cannot count {CANARY}")

@@ -12,16 +12,16 @@ from click.testing import Result
 
 pytest.importorskip("distributed")
 
+from tests.counting.slow_source import SlowSource
 from tests.dask_cluster import dask_cluster
 from tests.flows.conftest import Clinic
-from tests.marginals.slow_source import SlowSource
-from understudy.pipelines.domain import TableDomain
-from understudy.pipelines.marginals.counting import LocalTable
-from understudy.pipelines.marginals.mechanism import release_counts
-from understudy.pipelines.methods import method_named
-from understudy.pipelines.privacy.ledger import State
-from understudy.pipelines.sources.parquet import ParquetSource
-from understudy.pipelines.spec_reading import load_spec
+from understudy.pipelines.counting.counting import LocalTable
+from understudy.pipelines.counting.mechanism import release_counts
+from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.privacy.ledger.ledger import State
+from understudy.pipelines.sources.files.parquet import ParquetSource
+from understudy.pipelines.spec.reading import load_spec
+from understudy.pipelines.table.domain import TableDomain
 from understudy.tasks.normalize import contribution_key
 
 FILES = 8
@@ -49,7 +49,7 @@ def test_a_release_whose_worker_is_killed(
         drawn.append(counts)
         return release_counts(counts, *rest)
 
-    monkeypatch.setattr("understudy.pipelines.privpgd.method.release_counts", noted)
+    monkeypatch.setattr("understudy.pipelines.methods.privpgd.method.release_counts", noted)
     monkeypatch.setattr("understudy.tasks.ingest.open_source", lambda *_: SlowSource(visits, 0.15))
     with dask_cluster(tmp_path) as cluster:
         clinic.write(

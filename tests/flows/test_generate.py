@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("prefect_server")
 
 @pytest.fixture
 def run_generate(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    import understudy.flows.generating as generating
+    import understudy.cli.generating as generating
 
     monkeypatch.setattr(generating, "prepare", lambda workspace: None)
     return run

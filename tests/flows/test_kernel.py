@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
 from tests.flows.processes import run_command
-from understudy.pipelines.privacy.ledger import Charge, Ledger
+from understudy.pipelines.privacy.ledger.ledger import Charge, Ledger
 from understudy.pipelines.privacy.relation import Relation
 
 Run = Callable[..., Result]

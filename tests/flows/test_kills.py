@@ -10,8 +10,8 @@ from click.testing import Result
 
 from tests.flows.conftest import Clinic
 from tests.flows.processes import run_command
-from understudy.pipelines.privacy.fault_points import STAGE_POINTS
-from understudy.pipelines.privacy.ledger import State
+from understudy.pipelines.privacy.ledger.fault_points import STAGE_POINTS
+from understudy.pipelines.privacy.ledger.ledger import State
 
 Run = Callable[..., Result]
 pytestmark = pytest.mark.usefixtures("prefect_server")

@@ -68,7 +68,7 @@ def server_answers() -> bytes:
 
 
 def test_no_planted_value_leaves_the_table(clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from understudy.pipelines.marginals.counting import LocalTable
+    from understudy.pipelines.counting.counting import LocalTable
 
     plant(clinic)
     with monkeypatch.context() as failing:

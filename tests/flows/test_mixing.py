@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from tests.flows.conftest import Clinic
-from understudy.pipelines.mixing import design, slices
+from understudy.pipelines.methods.mixing import design, slices
 
 Run = Callable[..., Result]
 pytestmark = pytest.mark.usefixtures("prefect_server")

@@ -10,8 +10,8 @@ from click.testing import Result
 
 from tests.flows.conftest import Clinic
 from understudy.pipelines.privacy.events import Gaussian
-from understudy.pipelines.privacy.ledger import ChargeRequest, Holder
-from understudy.pipelines.spec_reading import load_spec
+from understudy.pipelines.privacy.ledger.ledger import ChargeRequest, Holder
+from understudy.pipelines.spec.reading import load_spec
 
 Run = Callable[..., Result]
 
@@ -28,7 +28,9 @@ def charge_by_hand(clinic: Clinic, snapshot: str, noise_multiplier: float = 5.0)
 def test_plan_reads_no_row(clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The source is destroyed, and opening any source is made an error: the plan must not notice."""
     (clinic.folder / "clinic.duckdb").write_bytes(b"not a database")
-    monkeypatch.setattr("understudy.pipelines.sources.open_source", lambda *_: pytest.fail("plan opened the source"))
+    monkeypatch.setattr(
+        "understudy.pipelines.sources.opening.open_source", lambda *_: pytest.fail("plan opened the source")
+    )
     result = run("plan", clinic.spec)
     assert result.exit_code == 0, result.output
     for part in ("would spend epsilon 1.0000", "noise std", "age x sex", "account clinic: spent 0.0000 of 1.7",
@@ -110,7 +112,9 @@ def test_schema_is_json(run: Run) -> None:
 def test_plan_estimates_counting_without_opening_anything(
     clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("understudy.pipelines.sources.open_source", lambda *_: pytest.fail("plan opened the source"))
+    monkeypatch.setattr(
+        "understudy.pipelines.sources.opening.open_source", lambda *_: pytest.fail("plan opened the source")
+    )
     assert "counting 21 marginals of 100,000 rows (assumed" in run("plan", clinic.spec).output
     assumed = run("plan", clinic.spec, "--assume-rows", 50_000_000).output
     assert "counting 21 marginals of 50,000,000 rows (assumed)" in assumed
@@ -127,7 +131,7 @@ def test_plan_reads_the_number_of_rows_only_if_it_is_declared_public(
     before = load_spec(clinic.spec).hash
     clinic.write(("source: {", "source: {rows_are_public: true, "))
     assert load_spec(clinic.spec).hash == before
-    source = "understudy.pipelines.sources.duckdb_table.DuckDBSource"
+    source = "understudy.pipelines.sources.databases.duckdb_table.DuckDBSource"
     for way in ("batches", "parts", "bounded_query"):
         monkeypatch.setattr(f"{source}.{way}", lambda *_: pytest.fail("plan read rows"))
     plan = json.loads(run("plan", clinic.spec, "--json").output)

@@ -10,8 +10,8 @@ import pytest
 from click.testing import Result
 
 from tests.flows.conftest import Clinic
-from understudy.pipelines.method import Agreement
-from understudy.pipelines.privacy.ledger import State
+from understudy.pipelines.methods.base import Agreement
+from understudy.pipelines.privacy.ledger.ledger import State
 
 Run = Callable[..., Result]
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -76,7 +76,7 @@ def test_a_new_snapshot_is_charged_and_one_past_the_cap_is_refused(clinic: Clini
 def test_failed_validation_publishes_nothing_and_resuming_is_free(
     clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from understudy.pipelines.privpgd.method import PrivPGDMethod
+    from understudy.pipelines.methods.privpgd.method import PrivPGDMethod
 
     with monkeypatch.context() as broken:
         broken.setattr(PrivPGDMethod, "agreement", lambda *_: [Agreement("age", 1.0, 0.1)])

@@ -15,7 +15,7 @@ import pytest
 
 import understudy
 from understudy.pipelines.errors import BudgetRefused, SpecError
-from understudy.pipelines.privacy.ledger import Ledger
+from understudy.pipelines.privacy.ledger.ledger import Ledger
 
 COLUMNS = {
     "age": {"type": "integer", "min": 0, "max": 110, "bins": 11},

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.examples import SPEC
-from understudy.flows.deploying import Options, deploy, read
+from understudy.cli.deploying import Options, deploy, read
 from understudy.pipelines.errors import SpecError
 
 SCHEDULED = SPEC.replace('"2026-10"', '"{{ month }}"') + (

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from understudy.flows.deploying import read
-from understudy.pipelines.spec_reading import load_spec
+from understudy.cli.deploying import read
+from understudy.pipelines.spec.reading import load_spec
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deployments"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.examples import SPEC
-from understudy.pipelines.addresses import Database, check_address
 from understudy.pipelines.errors import SpecError, UnderstudyError
-from understudy.pipelines.spec_reading import MAX_SPEC_BYTES, load_spec, parse_spec
+from understudy.pipelines.spec.address import Database, check_address
+from understudy.pipelines.spec.reading import MAX_SPEC_BYTES, load_spec, parse_spec
 
 CANARY = "hunter2-canary"
 SOURCE, TARGET = '"duckdb:///clinic.duckdb"', "{to: releases/}"
@@ -122,7 +122,7 @@ def test_plain_addresses_are_accepted(address: str) -> None:
 def test_hostile_specs_end_the_command_line_with_code_2(tmp_path: Path) -> None:
     from click.testing import CliRunner
 
-    from understudy.flows.cli import main
+    from understudy.cli.main import main
 
     path = tmp_path / "hostile.yaml"
     hostile: list[Callable[[], str]] = [

@@ -18,13 +18,13 @@ from tests.examples import SPEC
 from tests.publishing.test_targets import prepared
 from understudy.pipelines.errors import PublishError, SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.publishing.object_store_target import ObjectStoreTarget
-from understudy.pipelines.publishing.retention import retire_old, retired_release
-from understudy.pipelines.publishing.targets import open_target
-from understudy.pipelines.recertifying import recertify_release
-from understudy.pipelines.sources import open_source
-from understudy.pipelines.spec import SourceSpec
-from understudy.pipelines.spec_reading import parse_spec
+from understudy.pipelines.publishing.targets.base import open_target
+from understudy.pipelines.publishing.targets.object_store import ObjectStoreTarget
+from understudy.pipelines.publishing.targets.retention import retire_old, retired_release
+from understudy.pipelines.releasing.recertifying import recertify_release
+from understudy.pipelines.sources.opening import open_source
+from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.reading import parse_spec
 
 pytest_plugins = ["tests.platform.stores"]
 

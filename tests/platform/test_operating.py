@@ -16,8 +16,8 @@ from click.testing import Result
 from tests.flows.conftest import Clinic, clinic, run  # noqa: F401  fixtures
 from tests.platform.conftest import Warehouse
 from understudy.pipelines.errors import PublishError, SpecError, ValidationFailed
-from understudy.pipelines.recertifying import recertify_release
-from understudy.pipelines.spec_reading import load_spec
+from understudy.pipelines.releasing.recertifying import recertify_release
+from understudy.pipelines.spec.reading import load_spec
 
 Run = Callable[..., Result]
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -26,7 +26,7 @@ CANARY = "hunter2-canary"
 
 @pytest.fixture
 def events(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    import understudy.tasks.events as module
+    import understudy.tasks.telling.events as module
 
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(module, "emit_event", lambda **event: seen.append(event))
@@ -50,7 +50,7 @@ def test_charges_and_publications_are_told(clinic: Clinic, run: Run, events: lis
 
 
 def test_telling_never_fails_a_release(clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    import understudy.tasks.events as module
+    import understudy.tasks.telling.events as module
 
     def broken(**event: object) -> None:
         raise ConnectionError("no events today")

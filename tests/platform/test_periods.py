@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.examples import SPEC
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.periods import KINDS, bounds, fill, has_placeholders, label, values_at
-from understudy.pipelines.spec_reading import parse_spec
+from understudy.pipelines.spec.periods import KINDS, bounds, fill, has_placeholders, label, values_at
+from understudy.pipelines.spec.reading import parse_spec
 
 OCTOBER = dt.datetime(2026, 10, 31, 23, 30, tzinfo=dt.UTC)
 TEMPLATE = SPEC.replace('"2026-10"', '"{{ month }}"')

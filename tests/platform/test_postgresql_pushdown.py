@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.encoding.strategies import DOMAIN as EVERY_KIND
-from tests.encoding.strategies import domain_of
 from tests.platform.conftest import Warehouse
-from understudy.pipelines.domain import TableDomain
-from understudy.pipelines.encoding import encode
-from understudy.pipelines.marginals import pushdown_postgresql
-from understudy.pipelines.marginals.counting import LocalTable, count_marginals
-from understudy.pipelines.marginals.pushdown_postgresql import _coded, count_in_postgresql, is_cheaper
+from tests.table.coding.strategies import DOMAIN as EVERY_KIND
+from tests.table.coding.strategies import domain_of
+from understudy.pipelines.counting import pushdown_postgresql
+from understudy.pipelines.counting.counting import LocalTable, count_marginals
+from understudy.pipelines.counting.pushdown_postgresql import _coded, count_in_postgresql, is_cheaper
 from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources import open_source
-from understudy.pipelines.sources.postgresql import PostgresSource
-from understudy.pipelines.spec import SourceSpec
+from understudy.pipelines.sources.databases.postgresql import PostgresSource
+from understudy.pipelines.sources.opening import open_source
+from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.table.coding.encode import encode
+from understudy.pipelines.table.domain import TableDomain
 
 ROWS = 600
 ODD_DAYS = ["infinity", "-infinity", "0044-03-15 BC", "11000-01-01", "0001-01-01", "9999-12-31", None]

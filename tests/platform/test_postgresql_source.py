@@ -12,10 +12,10 @@ import pytest
 from tests.platform.conftest import Warehouse
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources import open_source
-from understudy.pipelines.sources import postgresql as module
-from understudy.pipelines.sources.postgresql import PostgresSource
-from understudy.pipelines.spec import SourceSpec
+from understudy.pipelines.sources.databases import postgresql as module
+from understudy.pipelines.sources.databases.postgresql import PostgresSource
+from understudy.pipelines.sources.opening import open_source
+from understudy.pipelines.spec.model import SourceSpec
 
 ODD = 'odd "name"; DROP TABLE t'
 QUOTED = ODD.replace('"', '""')

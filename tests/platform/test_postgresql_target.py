@@ -12,11 +12,11 @@ import pytest
 from tests.examples import SPEC
 from tests.platform.conftest import Warehouse
 from tests.publishing.test_targets import prepared
-from understudy.pipelines.addresses import Database
 from understudy.pipelines.errors import PublishError, SpecError
-from understudy.pipelines.publishing.postgresql_target import PostgresTarget
-from understudy.pipelines.publishing.targets import PreparedRelease, open_target
-from understudy.pipelines.spec_reading import parse_spec
+from understudy.pipelines.publishing.targets.base import PreparedRelease, open_target
+from understudy.pipelines.publishing.targets.postgresql import PostgresTarget
+from understudy.pipelines.spec.address import Database
+from understudy.pipelines.spec.reading import parse_spec
 
 TABLE = pa.table(
     {

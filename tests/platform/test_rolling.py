@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.examples import SPEC
-from understudy.pipelines.budgeting import approve
-from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import BudgetRefused, SpecError
-from understudy.pipelines.method import MethodPlan
-from understudy.pipelines.methods import method_named
-from understudy.pipelines.privacy.ledger import Holder, Ledger
-from understudy.pipelines.privacy.measurement_store import MeasurementStore
+from understudy.pipelines.methods.base import MethodPlan
+from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.privacy.ledger.ledger import Holder, Ledger
+from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
-from understudy.pipelines.rolling import declared_step, enter_series, event_of, forecast, series_of
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.pipelines.spec_reading import parse_spec
+from understudy.pipelines.releasing.approving import approve
+from understudy.pipelines.releasing.rolling import declared_step, enter_series, event_of, forecast, series_of
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.table.domain import TableDomain
 
 DISJOINT = SPEC + "rolling: {period: month, entities: disjoint}\n"
 RECURRING = SPEC + "rolling: {period: month}\n"

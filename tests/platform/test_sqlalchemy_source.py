@@ -12,8 +12,8 @@ import pytest
 from tests.platform.conftest import Warehouse
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources import open_source
-from understudy.pipelines.spec import SourceSpec
+from understudy.pipelines.sources.opening import open_source
+from understudy.pipelines.spec.model import SourceSpec
 
 CREATE = 'CREATE TABLE people (who varchar(9), n integer, x float, d numeric(9,2), b boolean, "odd; name" date)'
 INSERT = "INSERT INTO people VALUES " + ", ".join(

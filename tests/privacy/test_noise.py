@@ -8,8 +8,8 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import chi2, norm
 
-from understudy.pipelines.privacy import noise
-from understudy.pipelines.privacy.noise import (
+from understudy.pipelines.privacy.noise import rounded as noise
+from understudy.pipelines.privacy.noise.rounded import (
     discrete_gaussian,
     operating_system_randomness,
     rounded_gaussian,

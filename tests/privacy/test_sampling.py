@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from understudy.pipelines.privacy.sampling import (
+from understudy.pipelines.privacy.noise.sampling import (
     _certified_gaps,
     _exact_gap,
     fixed_draw,

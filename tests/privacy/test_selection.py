@@ -10,7 +10,13 @@ import pytest
 from scipy.stats import binom, chi2
 
 from understudy.pipelines.privacy.events import ZeroConcentrated
-from understudy.pipelines.privacy.selection import choose, coin_exp, selection_epsilon, selection_event, uniform_below
+from understudy.pipelines.privacy.noise.selection import (
+    choose,
+    coin_exp,
+    selection_epsilon,
+    selection_event,
+    uniform_below,
+)
 
 
 class Seeded:

@@ -14,14 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from tests.tensors.examples import picture_spec
-from understudy.pipelines.decoding import decode
-from understudy.pipelines.domain import TableDomain
+from tests.table.tensors.examples import picture_spec
 from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.publishing.card import render_card
-from understudy.pipelines.publishing.directory_target import DirectoryTarget, read_release
-from understudy.pipelines.publishing.duckdb_target import DuckDBTarget
 from understudy.pipelines.publishing.manifest import (
     AccountState,
     Manifest,
@@ -31,9 +27,13 @@ from understudy.pipelines.publishing.manifest import (
     software_versions,
 )
 from understudy.pipelines.publishing.samples import GAP, sample_grid
-from understudy.pipelines.publishing.targets import PreparedRelease
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.tasks import reporting
+from understudy.pipelines.publishing.targets.base import PreparedRelease
+from understudy.pipelines.publishing.targets.directory import DirectoryTarget, read_release
+from understudy.pipelines.publishing.targets.duckdb_table import DuckDBTarget
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.coding.decode import decode
+from understudy.pipelines.table.domain import TableDomain
+from understudy.tasks.telling import reporting
 
 
 def made(spec: ReleaseSpec, rows: int = 60) -> pa.Table:

@@ -15,8 +15,6 @@ from tests.examples import SPEC
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import Gaussian
-from understudy.pipelines.publishing.directory_target import DirectoryTarget, read_release
-from understudy.pipelines.publishing.duckdb_target import DuckDBTarget
 from understudy.pipelines.publishing.manifest import (
     AccountState,
     Manifest,
@@ -25,8 +23,10 @@ from understudy.pipelines.publishing.manifest import (
     public_spec,
     software_versions,
 )
-from understudy.pipelines.publishing.targets import PreparedRelease, open_target, release_id
-from understudy.pipelines.spec_reading import parse_spec
+from understudy.pipelines.publishing.targets.base import PreparedRelease, open_target, release_id
+from understudy.pipelines.publishing.targets.directory import DirectoryTarget, read_release
+from understudy.pipelines.publishing.targets.duckdb_table import DuckDBTarget
+from understudy.pipelines.spec.reading import parse_spec
 
 
 def prepared(

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.sources import check_columns
-from understudy.pipelines.spec import ReleaseSpec
+from understudy.pipelines.sources.opening import check_columns
+from understudy.pipelines.spec.model import ReleaseSpec
 
 SCHEMA = pa.schema(
     [

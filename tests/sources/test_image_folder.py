@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from tests.tensors.examples import picture_spec
+from tests.table.tensors.examples import picture_spec
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources import check_columns, open_source
-from understudy.pipelines.sources.image_folder import ImageFolderSource
-from understudy.pipelines.sources.parquet import ParquetSource
-from understudy.pipelines.spec import SourceSpec
+from understudy.pipelines.sources.files.image_folder import ImageFolderSource
+from understudy.pipelines.sources.files.parquet import ParquetSource
+from understudy.pipelines.sources.opening import check_columns, open_source
+from understudy.pipelines.spec.model import SourceSpec
 
 GREY = np.random.default_rng(0).integers(0, 256, (4, 3), dtype=np.uint8)
 COLOUR = np.random.default_rng(1).integers(0, 256, (4, 3, 3), dtype=np.uint8)

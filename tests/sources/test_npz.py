@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.tensors.examples import picture_spec
-from understudy.pipelines.domain import TableDomain
+from tests.table.tensors.examples import picture_spec
+from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.marginals.counting import LocalTable
 from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources import check_columns, open_source
-from understudy.pipelines.spec import SourceSpec
-from understudy.pipelines.tensors import read_tensor
+from understudy.pipelines.sources.opening import check_columns, open_source
+from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.tensors import read_tensor
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (50, 4, 3), dtype=np.uint8)

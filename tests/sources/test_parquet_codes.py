@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.encoding.strategies import columns as domain_columns
-from tests.encoding.strategies import one_column_table
-from understudy.pipelines.encoding import encode_column
+from tests.table.coding.strategies import columns as domain_columns
+from tests.table.coding.strategies import one_column_table
+from understudy.pipelines.counting.tally import Tally
 from understudy.pipelines.errors import SourceError
-from understudy.pipelines.marginals.tally import Tally
-from understudy.pipelines.sources import parquet
-from understudy.pipelines.sources.bit_packing import PAIR_BITS, SPARE, pair_up, unpack
-from understudy.pipelines.sources.parquet import ParquetSource
-from understudy.pipelines.sources.parquet_codes import OpenFile, coded_column
-from understudy.pipelines.sources.parquet_pages import CODECS, NotUnderstood, page_table, unpacked_pages
-from understudy.pipelines.sources.snappy import unsnap
+from understudy.pipelines.sources.files import parquet
+from understudy.pipelines.sources.files.bit_packing import PAIR_BITS, SPARE, pair_up, unpack
+from understudy.pipelines.sources.files.parquet import ParquetSource
+from understudy.pipelines.sources.files.parquet_codes import OpenFile, coded_column
+from understudy.pipelines.sources.files.parquet_pages import CODECS, NotUnderstood, page_table, unpacked_pages
+from understudy.pipelines.sources.files.snappy import unsnap
+from understudy.pipelines.table.coding.encode import encode_column
 
 TYPES = {
     pa.int8(): st.integers(-128, 127),

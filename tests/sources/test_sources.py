@@ -11,8 +11,8 @@ import pytest
 
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources import open_source
-from understudy.pipelines.spec import SourceSpec
+from understudy.pipelines.sources.opening import open_source
+from understudy.pipelines.spec.model import SourceSpec
 
 ROWS = pa.table(
     {

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.pipelines.decoding import decode
-from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.rule_spec import Rule
-from understudy.pipelines.rules import allowed_cells, broken_rows, keep_order
-from understudy.pipelines.spec_reading import parse_spec
+from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.spec.rules import Rule
+from understudy.pipelines.table.coding.decode import decode
+from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.rules import allowed_cells, broken_rows, keep_order
 
 SPEC = """
 name: stays
@@ -72,7 +72,7 @@ def test_rules_forbid_something_and_broken_rows_are_found(stated: dict) -> None:
 def test_order_is_kept_within_one_bin_without_leaving_it() -> None:
     rule = Rule.model_validate({"order": ["admitted", "discharged"]})
     codes, table = rows_of(rule, 5)
-    from understudy.pipelines.encoding import encode
+    from understudy.pipelines.table.coding.encode import encode
 
     assert np.array_equal(np.stack(encode(table, DOMAIN).columns, axis=1), codes)
 

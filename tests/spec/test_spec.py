@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from tests.examples import SPEC
-from understudy.pipelines.domain import TableDomain
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.spec import ReleaseSpec
-from understudy.pipelines.spec_reading import load_spec, parse_spec
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.reading import load_spec, parse_spec
+from understudy.pipelines.table.domain import TableDomain
 
 
 def refused(text: str) -> str:

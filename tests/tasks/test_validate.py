@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 import pytest
 
 from tests.examples import SPEC
-from understudy.pipelines.contract import contract_of
-from understudy.pipelines.decoding import decode
-from understudy.pipelines.domain import TableDomain
-from understudy.pipelines.method import Agreement
-from understudy.pipelines.spec_reading import parse_spec
+from understudy.pipelines.methods.base import Agreement
+from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.table.coding.decode import decode
+from understudy.pipelines.table.contract import contract_of
+from understudy.pipelines.table.domain import TableDomain
 from understudy.tasks.validate import check_table
 
 DOMAIN = TableDomain.of(parse_spec(SPEC))

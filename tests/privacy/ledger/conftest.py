@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from understudy.pipelines.measurement import Measurement
 from understudy.pipelines.privacy.events import Event, Gaussian
-from understudy.pipelines.privacy.ledger import Account, ChargeRequest, Ledger
-from understudy.pipelines.privacy.measurement_store import MeasurementStore
+from understudy.pipelines.privacy.ledger.ledger import Account, ChargeRequest, Ledger
+from understudy.pipelines.privacy.ledger.spend import Patience, Purchases
+from understudy.pipelines.privacy.ledger.store import MeasurementStore
+from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
-from understudy.pipelines.privacy.spend import Patience, Purchases
 
 UNIT = Unit("patient", 5)
 

@@ -10,9 +10,10 @@ from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.pool import NullPool
 
 from understudy.pipelines.errors import LedgerError, SpecError
-from understudy.pipelines.privacy import ledger_rows, ledger_schema
 from understudy.pipelines.privacy.events import Gaussian
-from understudy.pipelines.privacy.ledger import Ledger
+from understudy.pipelines.privacy.ledger import rows as ledger_rows
+from understudy.pipelines.privacy.ledger import schema as ledger_schema
+from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
 
@@ -104,7 +105,7 @@ def test_an_older_schema_is_migrated_and_keeps_what_it_held(bench, monkeypatch):
     bench.buy()
     added = (("ALTER TABLE ledger_accounts ADD COLUMN note TEXT",),)
     monkeypatch.setattr(ledger_schema, "MIGRATIONS", ledger_schema.MIGRATIONS + added)
-    monkeypatch.setattr("understudy.pipelines.privacy.ledger_database.MIGRATIONS", ledger_schema.MIGRATIONS)
+    monkeypatch.setattr("understudy.pipelines.privacy.ledger.database.MIGRATIONS", ledger_schema.MIGRATIONS)
     reopened = Ledger(bench.url)
     assert reopened.balance("clinic").charges == 1
     assert reopened.id == bench.ledger.id

@@ -9,7 +9,7 @@ import pytest
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, LedgerError, SpecError
 from understudy.pipelines.privacy.accounting import calibrate_gaussian, composed_loss
 from understudy.pipelines.privacy.events import Composed, Gaussian, Parallel, PoissonSampled, SelfComposed
-from understudy.pipelines.privacy.ledger import Holder, State
+from understudy.pipelines.privacy.ledger.ledger import Holder, State
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
 SHA = "a" * 64

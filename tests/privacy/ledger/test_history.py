@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from understudy.pipelines.privacy.events import Gaussian
-from understudy.pipelines.privacy.ledger import Holder
+from understudy.pipelines.privacy.ledger.ledger import Holder
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
 
@@ -71,7 +71,7 @@ def test_a_charge_added_by_hand_is_found(lived_in):
 
 
 def test_a_charge_over_the_cap_is_found_even_if_the_chain_is_whole(lived_in, monkeypatch):
-    monkeypatch.setattr("understudy.pipelines.privacy.ledger_rows.within", lambda loss, cap: True)
+    monkeypatch.setattr("understudy.pipelines.privacy.ledger.rows.within", lambda loss, cap: True)
     lived_in.ledger.charge(lived_in.request("apr", event=Gaussian(0.1)), Holder.here())
     problems = lived_in.ledger.verify().problems
     assert len(problems) == 1

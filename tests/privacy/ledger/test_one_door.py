@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import understudy.pipelines.privacy.spend as spend
+import understudy.pipelines.privacy.ledger.spend as spend
 
-ROOT = Path(spend.__file__).resolve().parents[2]
-DOOR = ROOT / "pipelines" / "privacy" / "spend.py"
-SOURCE = ROOT / "pipelines" / "privacy" / "noise.py"
+ROOT = Path(spend.__file__).resolve().parents[3]
+DOOR = ROOT / "pipelines" / "privacy" / "ledger" / "spend.py"
+SOURCE = ROOT / "pipelines" / "privacy" / "noise" / "rounded.py"
 ENTROPY = {"urandom", "getrandom", "SystemRandom", "token_bytes", "token_hex", "randbits", "_OperatingSystem"}
 
 
@@ -42,8 +42,8 @@ def test_only_the_spend_protocol_opens_the_operating_systems_randomness():
 
 def test_the_lint_finds_each_way_around():
     for text in (
-        "from understudy.pipelines.privacy.noise import operating_system_randomness",
-        "import understudy.pipelines.privacy.noise as n\nn.operating_system_randomness()",
+        "from understudy.pipelines.privacy.noise.rounded import operating_system_randomness",
+        "import understudy.pipelines.privacy.noise.rounded as n\nn.operating_system_randomness()",
     ):
         assert offenders({"operating_system_randomness"}, {DOOR}, {Path("bad.py"): text})
     for text in ("import os\nos.urandom(8)", "from secrets import token_bytes", "noise._OperatingSystem()"):

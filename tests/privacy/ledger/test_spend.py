@@ -11,13 +11,13 @@ import pytest
 from sqlalchemy import text, update
 
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, ChargeHeld, LedgerError
-from understudy.pipelines.measurement import Measurement
-from understudy.pipelines.method import PlannedCharge, Purchase
+from understudy.pipelines.methods.base import PlannedCharge, Purchase
 from understudy.pipelines.privacy.events import Gaussian
-from understudy.pipelines.privacy.ledger import Holder, State
-from understudy.pipelines.privacy.ledger_holder import Presence, in_progress
-from understudy.pipelines.privacy.ledger_schema import charges
-from understudy.pipelines.privacy.spend import Patience, Purchases
+from understudy.pipelines.privacy.ledger.holder import Presence, in_progress
+from understudy.pipelines.privacy.ledger.ledger import Holder, State
+from understudy.pipelines.privacy.ledger.schema import charges
+from understudy.pipelines.privacy.ledger.spend import Patience, Purchases
+from understudy.pipelines.privacy.measurement import Measurement
 
 ELSEWHERE = Holder("another-attempt", "another-host/boot/pid:[1]", 1, "1")
 GONE = replace(Holder.here(), token="gone", pid=2**22 + 1)
@@ -104,7 +104,7 @@ def test_an_approved_attempt_is_not_taken_back(bench):
 
 
 def test_no_room_is_found_before_anything_is_charged(bench, monkeypatch):
-    monkeypatch.setattr("understudy.pipelines.privacy.measurement_store.MIN_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr("understudy.pipelines.privacy.ledger.store.MIN_FREE_BYTES", 1 << 62)
     with pytest.raises(LedgerError, match="Nothing was charged"):
         bench.buy()
     assert bench.ledger.charges("clinic") == []

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from understudy.pipelines.errors import LedgerError
-from understudy.pipelines.measurement import Measurement
-from understudy.pipelines.privacy import measurement_store
-from understudy.pipelines.privacy.fault_points import FaultInjected
-from understudy.pipelines.privacy.measurement_store import MeasurementStore
+from understudy.pipelines.privacy.ledger import store as measurement_store
+from understudy.pipelines.privacy.ledger.fault_points import FaultInjected
+from understudy.pipelines.privacy.ledger.store import MeasurementStore
+from understudy.pipelines.privacy.measurement import Measurement
 
 MID = "0123456789abcdef" * 4
 CHARGE = {"holder": "me", "attempt": 0}

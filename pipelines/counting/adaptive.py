@@ -1,0 +1,147 @@
+"""Adaptive selection: measure one-way marginals, then round by round the marginal that the copy gets most wrong.
+
+This is Algorithm 2 of the PrivPGD paper (the MWEM loop) with the scores of AIM (McKenna et al. 2022): a candidate's
+score is the L1 distance between its true counts and those of the present copy, less the L1 error that measuring it
+would have, so that large marginals are chosen only when they are worth their noise.
+
+Relation, sensitivity. Scores are whole numbers of rows. A unit of k rows moves the L1 distance of any marginal by at
+  most k (ADD_REMOVE) or 2 k (REPLACE_ONE); the copy and the penalty are public. Measured counts: `marginals.mechanism`.
+Events. A round costs Composed(choice, measurement): a zCDP event of the exponential mechanism and a Gaussian. The
+  number of rounds and the noise of each are fixed by the plan, so every event is known before a row is read. Each
+  round is one purchase: its choice and its noisy counts are charged, drawn once and stored together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from understudy.pipelines.counting.mechanism import MarginalNoise, release_counts
+from understudy.pipelines.counting.workload import Clique, noise_stds
+from understudy.pipelines.methods.base import PlannedCharge, Purchase
+from understudy.pipelines.privacy.accounting import calibrate
+from understudy.pipelines.privacy.events import Composed, Gaussian
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.privacy.noise.selection import choose, selection_epsilon, selection_event
+from understudy.pipelines.privacy.relation import Budget, Relation, Unit, counts_sensitivity
+
+ONE_WAY_STAGE = "one-way"
+CHOICE_SHARE = 0.1  # of a round's budget: a poor choice wastes the round, but noise hurts every cell of it
+
+Model = Callable[[Sequence[tuple[Clique, np.ndarray, float]]], Callable[[Clique], np.ndarray]]
+"""Fits a copy to the marginals released so far; the result gives the copy's counts of any clique."""
+
+
+@dataclass(frozen=True)
+class AdaptivePlan:
+    """Everything about the rounds that is decided before a row is read."""
+
+    candidates: tuple[Clique, ...]
+    rounds: int
+    one_way: MarginalNoise
+    choice_epsilon: Fraction
+    round_std: float
+    relation: Relation
+    unit: Unit
+
+    @property
+    def charges(self) -> tuple[PlannedCharge, ...]:
+        z = self.round_std / counts_sensitivity(self.relation, self.unit.max_rows)
+        event = Composed((selection_event(self.choice_epsilon), Gaussian(z)))
+        return (
+            PlannedCharge(ONE_WAY_STAGE, self.one_way.event),
+            *(PlannedCharge(f"round-{number:03d}", event) for number in range(1, self.rounds + 1)),
+        )
+
+    @property
+    def score_sensitivity(self) -> int:
+        return self.unit.max_rows * (2 if self.relation is Relation.REPLACE_ONE else 1)
+
+
+def plan_rounds(
+    columns: int,
+    candidates: Sequence[Clique],
+    rounds: int,
+    one_way_share: float,
+    budget: Budget,
+    relation: Relation,
+    unit: Unit,
+) -> AdaptivePlan:
+    """The least noise at which one-way marginals and all rounds together stay within the budget."""
+    sensitivity = counts_sensitivity(relation, unit.max_rows)
+
+    def at(level: float) -> AdaptivePlan:
+        rho = 1 / (2 * level * level)
+        in_round = rho * (1 - one_way_share) / rounds
+        z_one_way = level / math.sqrt(one_way_share)
+        stds = noise_stds((1 / columns,) * columns, z_one_way, sensitivity)
+        z_round = 1 / math.sqrt(2 * in_round * (1 - CHOICE_SHARE))
+        noise = MarginalNoise(stds, Gaussian(z_one_way), "rounded")
+        epsilon = selection_epsilon(in_round * CHOICE_SHARE)
+        return AdaptivePlan(tuple(candidates), rounds, noise, epsilon, z_round * sensitivity, relation, unit)
+
+    return at(calibrate(lambda level: Composed(tuple(c.event for c in at(level).charges)), budget, relation))
+
+
+def measure_adaptively(
+    plan: AdaptivePlan, counts: Callable[[Sequence[Clique]], list[np.ndarray]], model: Model, purchase: Purchase
+) -> list[tuple[Clique, np.ndarray, float]]:
+    """Run the rounds; returns (clique, noisy counts, std) of everything bought, one-way marginals first."""
+    one_ways = [(index,) for index in range(len(plan.one_way.stds))]
+    exact = dict(zip([*one_ways, *plan.candidates], counts([*one_ways, *plan.candidates]), strict=True))
+    released = _buy_one_ways(plan, [exact[clique] for clique in one_ways], purchase)
+    for charge in plan.charges[1:]:
+        copy = model(released)
+        expected = {clique: np.rint(copy(clique)).astype(np.int64) for clique in plan.candidates}
+        released.append(_buy_round(plan, charge, exact, expected, purchase))
+    return released
+
+
+def scores(exact: Sequence[np.ndarray], expected: Sequence[np.ndarray], round_std: float) -> np.ndarray:
+    """L1 distance in rows, less the expected L1 error sqrt(2/pi) std of each cell of the measurement."""
+    return np.array(
+        [
+            int(np.abs(truth - guess).sum()) - round(math.sqrt(2 / math.pi) * round_std * truth.size)
+            for truth, guess in zip(exact, expected, strict=True)
+        ],
+        dtype=np.int64,
+    )
+
+
+def _buy_one_ways(
+    plan: AdaptivePlan, exact: list[np.ndarray], purchase: Purchase
+) -> list[tuple[Clique, np.ndarray, float]]:
+    def draw(randomness: RandomSource) -> Measurement:
+        noisy, _ = release_counts(exact, plan.one_way, plan.relation, plan.unit, randomness)
+        return Measurement(
+            "one-way", {"stds": list(plan.one_way.stds)}, {f"marginal_{i}": n for i, n in enumerate(noisy)}
+        )
+
+    bought = purchase(plan.charges[0], draw)
+    return [((i,), bought.arrays[f"marginal_{i}"], std) for i, std in enumerate(bought.facts["stds"])]
+
+
+def _buy_round(
+    plan: AdaptivePlan,
+    charge: PlannedCharge,
+    exact: dict[Clique, np.ndarray],
+    expected: dict[Clique, np.ndarray],
+    purchase: Purchase,
+) -> tuple[Clique, np.ndarray, float]:
+    candidates = plan.candidates
+    quality = scores([exact[c] for c in candidates], [expected[c] for c in candidates], plan.round_std)
+
+    def draw(randomness: RandomSource) -> Measurement:
+        chosen, _ = choose(quality, plan.score_sensitivity, plan.choice_epsilon, randomness)
+        clique = candidates[chosen]
+        noise = MarginalNoise((plan.round_std,), charge.event, "rounded")
+        [noisy], _ = release_counts([exact[clique]], noise, plan.relation, plan.unit, randomness)
+        return Measurement("round", {"clique": list(clique), "std": plan.round_std}, {"marginal": noisy})
+
+    bought = purchase(charge, draw)
+    return tuple(bought.facts["clique"]), bought.arrays["marginal"], float(bought.facts["std"])

@@ -1,0 +1,83 @@
+"""How long counting will take and how much memory, before a row is read.
+
+Computed from the public domain and workload and a number of rows. That number is private under ADD_REMOVE: give one
+only if its owner declares it public (a Parquet footer or a catalogue knows it, see `Source.row_estimate`). The costs
+are nanoseconds of one core, measured on the machine of docs/scale.md; expect a factor of two either way elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from understudy.pipelines.counting.cover import cover
+from understudy.pipelines.counting.tally import DENSE_CELLS
+from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.sources.base import BATCH_ROWS
+from understudy.pipelines.sources.bounding import BOUNDING_BYTES, slices
+from understudy.pipelines.table.coding.encode import code_type
+from understudy.pipelines.table.domain import DomainColumn, TableDomain
+
+CODED_NS, PLAIN_NS = 1.5, 12.0
+"""Reading and encoding one value of a column that Parquet keeps as dictionary codes, and of any other."""
+
+CODED_VALUES = 1 << 16
+"""Parquet writers keep columns of about so many different values as dictionary codes."""
+
+JOINT_NS, SPARSE_NS = 0.8, 120.0
+"""Adding one row to one joint table, in cache or as sorted cell numbers."""
+
+HASH_NS, RANK_NS = 12.0, 500.0
+"""Bounding: hashing one value, and ranking and looking up one row."""
+
+PROCESS_BYTES = 350 << 20
+"""Python with Arrow, numba and DuckDB loaded."""
+
+ARROW_BYTES = 16
+"""A decoded value in flight, with the reader's buffers."""
+
+
+@dataclass(frozen=True)
+class CountingEstimate:
+    """Seconds of one core and of `cores`, and the most memory resident at one time."""
+
+    rows: int
+    joint_tables: int
+    passes: int
+    core_seconds: float
+    seconds: float
+    peak_mb: float
+
+
+def estimate_counting(
+    domain: TableDomain, cliques: Sequence[tuple[int, ...]], unit: Unit, rows: int, cores: int
+) -> CountingEstimate:
+    """What counting these cliques of so many rows will cost on so many cores."""
+    named = {column for clique in cliques for column in clique}
+    columns = [column for i, column in enumerate(domain.columns) if i in named or unit.entity is not None]
+    groups = cover(domain.sizes, tuple(cliques)).groups
+    cells = [math.prod(domain.sizes[column] for column in group) for group in groups]
+    sparse = sum(1 for each in cells if each > DENSE_CELLS)
+    reading = sum(CODED_NS if _stays_coded(column) else PLAIN_NS for column in columns)
+    row_ns = reading + (len(groups) - sparse) * JOINT_NS + sparse * SPARSE_NS
+    first_steps = slices(rows) if unit.entity is not None else []
+    if first_steps:
+        hashing = reading + PLAIN_NS + (len(columns) + 1) * HASH_NS
+        row_ns += hashing * (len(first_steps) + 1) + RANK_NS
+    core_seconds = rows * row_ns * 1e-9
+    batch = min(BATCH_ROWS, rows) * sum(ARROW_BYTES + 2 * code_type(column.size).itemsize for column in columns)
+    tables = 4 * sum(each for each in cells if each <= DENSE_CELLS)
+    result = 8 * sum(math.prod(domain.sizes[column] for column in clique) for clique in cliques)
+    bounding = min(72 * rows, BOUNDING_BYTES) + 24 * rows // (unit.max_rows + 1) if first_steps else 0
+    peak = PROCESS_BYTES + cores * (batch + tables + result) + result + bounding
+    return CountingEstimate(
+        rows, len(groups), len(first_steps) + 1, core_seconds, core_seconds / max(cores, 1), peak / 2**20
+    )
+
+
+def _stays_coded(column: DomainColumn) -> bool:
+    """Whether the column has few different values as far as its public declaration tells."""
+    if column.kind in ("integer", "date"):
+        return column.edges[-1] - column.edges[0] <= CODED_VALUES
+    return column.kind in ("category", "boolean")

@@ -1,0 +1,135 @@
+"""Counting in PostgreSQL: the engine finds the bins of numbers, dates and moments, groups, and counts.
+
+Guarantee: the same numbers as streaming the rows. Listed values (categories, booleans) are grouped by the very text or
+number that streaming would send, and one of each group is encoded here. The bin of a number or a moment is the count of
+inner edges not above it, by `width_bucket`; edges are sent exactly (doubles in their shortest spelling, moments to the
+microsecond) and compared in the type that `encoding` compares in. What encoding calls unreadable (NaN, infinities,
+years outside 1 to 9999) gets its code by name. Column types of which that cannot be said (numeric, real, text that
+holds numbers) are not counted in the engine.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.pipelines.counting.pushdown import FEW_CODES, add_groups, joint_groups, marginals_of
+from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.sources.databases.postgresql import PostgresColumn, PostgresSource
+from understudy.pipelines.table.coding.encode import encode_column
+from understudy.pipelines.table.domain import MICROSECONDS_A_DAY, DomainColumn, TableDomain
+
+MOST_COLUMNS = 31
+"""GROUPING() tells the groups apart in one 32-bit number."""
+
+_WHOLE = ("int2", "int4", "int8")
+_MOMENTS = ("date", "timestamp", "timestamptz")
+_READABLE_YEARS = "BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'"
+
+
+def is_cheaper(source: PostgresSource, domain: TableDomain, unit: Unit, cliques: Sequence[tuple[int, ...]]) -> bool:
+    """Whether the engine can count these, and does so faster; judged from the public domain and the catalogue.
+
+    Measured (docs/scale.md): sending and reading a column costs a row about as much as one group costs the
+    engine. With a cap on rows an entity the rows are chosen by a hash that the engine lacks, so they are streamed.
+    """
+    used = {column for clique in cliques for column in clique}
+    if unit.entity is not None or not used or len(used) > MOST_COLUMNS:
+        return False
+    groups = joint_groups(domain, cliques).groups
+    return len(groups) <= len(used) and all(
+        _is_listed(domain.columns[column])
+        or _compared_as(source.column(domain.names[column]), domain.columns[column]) is not None
+        for column in used
+    )
+
+
+def count_in_postgresql(
+    source: PostgresSource, domain: TableDomain, cliques: Sequence[tuple[int, ...]]
+) -> list[np.ndarray]:
+    """Exact int64 counts of each clique, by one query with a grouping set for each joint group."""
+    from psycopg import sql
+
+    plan = joint_groups(domain, cliques)
+    used = sorted({column for group in plan.groups for column in group})
+    joints = [np.zeros([domain.sizes[column] for column in group], np.int64) for group in plan.groups]
+    stored = {column: source.column(domain.names[column]) for column in used}
+    aliases = {column: sql.Identifier(f"c{column}") for column in used}
+    listed = sql.SQL(", ").join(aliases[column] for column in used)
+    named = [sql.SQL("{} AS {}").format(_coded(stored[c], domain.columns[c]), aliases[c]) for c in used]
+    sets = [sql.SQL("({})").format(sql.SQL(", ").join(aliases[column] for column in group)) for group in plan.groups]
+    query = sql.SQL(
+        "SELECT {listed}, GROUPING({listed}), count(*) FROM (SELECT {named} FROM {table}) AS coded"
+        " GROUP BY GROUPING SETS ({sets})"
+    ).format(listed=listed, named=sql.SQL(", ").join(named), table=source.identifier(), sets=sql.SQL(", ").join(sets))
+    sent = [
+        PostgresColumn(f"c{column}", stored[column].kind if _is_listed(domain.columns[column]) else "int8")
+        for column in used
+    ]
+    whole = [PostgresColumn(name, "int8") for name in ("absent", "count")]
+
+    def codes_of(column: int, values: pa.Array) -> np.ndarray:
+        if _is_listed(domain.columns[column]):
+            return encode_column(values, domain.columns[column])
+        return np.asarray(values.to_numpy(zero_copy_only=False), np.int64)
+
+    for batch in source.stream(query, [*sent, *whole]):
+        add_groups(batch, used, plan, joints, codes_of)
+    return marginals_of(joints, plan, cliques)
+
+
+def _is_listed(column: DomainColumn) -> bool:
+    return column.kind in ("category", "boolean") and column.size <= FEW_CODES
+
+
+def _compared_as(stored: PostgresColumn, column: DomainColumn) -> str | None:
+    """The type in which values are compared with edges, or None if the engine cannot bin this column."""
+    if column.kind in ("date", "datetime"):
+        return "timestamp" if stored.kind in _MOMENTS else None
+    if column.kind not in ("integer", "number") or stored.kind not in (*_WHOLE, "float8"):
+        return None
+    return "int8" if column.kind == "integer" and stored.kind in _WHOLE else "float8"
+
+
+def _coded(stored: PostgresColumn, column: DomainColumn) -> Any:
+    """SQL for what is grouped by: the value as it would be streamed, or the code of its bin."""
+    from psycopg import sql
+
+    if _is_listed(column):
+        raw = stored.expression()
+        # Text is told apart by its bytes, whatever the column's collation takes for equal.
+        return sql.SQL('({}) COLLATE "C"').format(raw) if pa.types.is_string(stored.arrow_type) else raw
+    type_ = _compared_as(stored, column)
+    value: Any = sql.Identifier(stored.name)
+    if stored.kind == "timestamptz":
+        value = sql.SQL("({} AT TIME ZONE 'UTC')").format(value)
+    readable = {
+        "int8": sql.SQL("true"),
+        "float8": sql.SQL("{} NOT IN ('NaN', 'Infinity', '-Infinity')").format(value),
+        "timestamp": sql.SQL("{} {}").format(value, sql.SQL(_READABLE_YEARS)),
+    }[str(type_)]
+    if stored.kind in _WHOLE:
+        readable = sql.SQL("true")
+    edges = [sql.Literal(_spelled(edge, column)) for edge in column.edges[1:-1]]
+    return sql.SQL(
+        "CASE WHEN {value} IS NULL THEN {missing} WHEN {readable}"
+        " THEN pg_catalog.width_bucket({value}::{type_}, ARRAY[{edges}]::{type_}[]) ELSE {fallback} END"
+    ).format(
+        value=value,
+        missing=sql.Literal(column.missing_code),
+        readable=readable,
+        type_=sql.SQL(str(type_)),
+        edges=sql.SQL(", ").join(edges),
+        fallback=sql.Literal(column.fallback_code),
+    )
+
+
+def _spelled(edge: float | int, column: DomainColumn) -> str:
+    if column.kind in ("date", "datetime"):
+        microseconds = int(edge) * (MICROSECONDS_A_DAY if column.kind == "date" else 1)
+        return (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=microseconds)).isoformat(" ")
+    return repr(int(edge)) if column.kind == "integer" else repr(float(edge))

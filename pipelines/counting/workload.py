@@ -1,0 +1,106 @@
+"""Which marginals are measured and how much of the budget each receives, decided from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.table.domain import TableDomain
+
+MAX_CELLS = 20_000_000
+Clique = tuple[int, ...]
+Named = Literal["all-1way", "all-2way", "all-3way"]
+Split = Literal["equal", "cells"]
+_ORDERS = {"all-1way": 1, "all-2way": 2, "all-3way": 3}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Column-index cliques and the share of the privacy budget of each; shares are squared weights and sum to 1."""
+
+    cliques: tuple[Clique, ...]
+    shares: tuple[float, ...]
+
+
+def noise_stds(shares: Sequence[float], noise_multiplier: float, sensitivity: float) -> tuple[float, ...]:
+    """Standard deviation per count of queries that have these shares of the budget.
+
+    With std_i = z Δ / sqrt(share_i), one unit moves the counts divided by their stds by at most
+    sqrt(sum Δ^2 / std_i^2) = sqrt(sum share_i) / z <= 1/z in L2: all of them are one Gaussian event of multiplier z.
+    """
+    return tuple(noise_multiplier * sensitivity / math.sqrt(share) for share in shares)
+
+
+def choose_workload(
+    marginals: Named | Sequence[Sequence[str]], domain: TableDomain, one_way_share: float, split: Split = "equal"
+) -> Workload:
+    """All k-way marginals or an explicit list, plus every one-way marginal that is not listed already.
+
+    One-way marginals share `one_way_share` of the budget; the others share the rest, equally or by their cells.
+    """
+    chosen = choose_cliques(marginals, domain)
+    wide = [clique for clique in chosen if len(clique) > 1]
+    narrow = [clique for clique in chosen if len(clique) == 1]
+    if wide and one_way_share > 0:
+        narrow = [(index,) for index in range(len(domain.columns))]
+    if not wide:
+        return Workload(tuple(narrow), (1 / len(narrow),) * len(narrow))
+    # Listed one-way marginals are paid even when no share was set aside: as much each as a wide one.
+    part = (one_way_share or len(narrow) / len(chosen)) if narrow else 0.0
+    shares = [part / len(narrow) for _ in narrow] + [(1 - part) * weight for weight in _weights(wide, domain, split)]
+    return Workload(tuple(narrow + wide), tuple(shares))
+
+
+def choose_cliques(marginals: Named | Sequence[Sequence[str]], domain: TableDomain) -> list[Clique]:
+    """The marginals a spec names, as column indices; one too large to count is refused."""
+    chosen = _all_of(_ORDERS[marginals], domain) if isinstance(marginals, str) else _listed(marginals, domain)
+    _refuse_huge(chosen, domain)
+    return chosen
+
+
+def _weights(wide: Sequence[Clique], domain: TableDomain, split: Split) -> list[float]:
+    """Shares that sum to 1. By cells: cells^(2/3), which minimises the sum of expected L1 errors, cells x std."""
+    sizes = [math.prod(domain.sizes[index] for index in clique) for clique in wide]
+    raw = [1.0 if split == "equal" else size ** (2 / 3) for size in sizes]
+    return [weight / math.fsum(raw) for weight in raw]
+
+
+def _all_of(order: int, domain: TableDomain) -> list[Clique]:
+    return list(combinations(range(len(domain.columns)), min(order, len(domain.columns))))
+
+
+def _listed(marginals: Sequence[Sequence[str]], domain: TableDomain) -> list[Clique]:
+    cliques: list[Clique] = []
+    for names in marginals:
+        unknown = [name for name in names if name not in domain.names]
+        if unknown:
+            raise SpecError(
+                f"method.marginals names {', '.join(map(repr, unknown))}, which no modelled column is called",
+                f"modelled columns: {', '.join(domain.names)}",
+            )
+        clique = tuple(sorted({domain.index(name) for name in names}))
+        if len(clique) != len(names) or not clique:
+            raise SpecError(
+                "method.marginals repeats a column within one marginal, or has an empty one", "list each once"
+            )
+        if clique in cliques:
+            raise SpecError(f"method.marginals lists {list(names)} twice", "list each marginal once")
+        cliques.append(clique)
+    if not cliques:
+        raise SpecError("method.marginals is an empty list", "name some, or write all-2way")
+    return cliques
+
+
+def _refuse_huge(cliques: Sequence[Clique], domain: TableDomain) -> None:
+    for clique in cliques:
+        cells = math.prod(domain.sizes[index] for index in clique)
+        if cells > MAX_CELLS:
+            names = " x ".join(domain.names[index] for index in clique)
+            raise SpecError(
+                f"the marginal {names} has {cells:,} cells, above the limit of {MAX_CELLS:,}",
+                "use fewer bins for these columns or list the marginals you need",
+            )

@@ -1,0 +1,1 @@
+"""The methods, and what the flow asks of each of them."""

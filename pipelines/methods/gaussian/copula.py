@@ -1,0 +1,218 @@
+"""Mode `copula`: noisy one-way marginals keep every column's shape, noisy rank correlations tie the columns together.
+
+Theorem (marginals). One-way counts of W columns (times the label's classes, if any) are W vectors of disjoint counts;
+  noise of std z sqrt(W) s on each count, s = `counts_sensitivity`, is the Gaussian mechanism with multiplier z.
+Theorem (correlations). `pairs`, with rank scores for numbers: a value of code k scores F(k-1) + F(k) - 1 in [-1, 1]
+  by the released marginal F of its class, so scores are public functions of a row and lie on the grid.
+Relation. Both; charges compose adaptively: marginals, radius, products.
+Noise unit. Standard deviation, in rows for counts and grid^2 for products.
+Reference. Gaussian copula with private marginals: Li, Xiong & Jiang 2014 (DPCopula); Asghar et al. 2020. The latent
+  correlation is solved for the measured rank covariance (`latent`), so ties and whole numbers are treated exactly.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PlannedCharge, PrivateTable, Progress, Purchase
+from understudy.pipelines.methods.gaussian import pairs
+from understudy.pipelines.methods.gaussian.covariance import nearest_distribution
+from understudy.pipelines.methods.gaussian.estimates import Estimates, cross_covariance
+from understudy.pipelines.methods.gaussian.latent import Axis, axis_from_probabilities
+from understudy.pipelines.methods.gaussian.layout import Layout
+from understudy.pipelines.methods.gaussian.model import fit_class
+from understudy.pipelines.methods.gaussian.moments import MAX_GRID, Writer
+from understudy.pipelines.methods.gaussian.noisy_moments import drawable_grid, generation_rng
+from understudy.pipelines.methods.gaussian.options import GaussianOptions
+from understudy.pipelines.methods.gaussian.sampling import sample_table
+from understudy.pipelines.privacy.accounting import calibrate_gaussian
+from understudy.pipelines.privacy.events import Gaussian
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.noise.rounded import rounded_gaussian
+from understudy.pipelines.privacy.relation import counts_sensitivity
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.coding.decode import decode_column
+from understudy.pipelines.table.coding.encode import encode_column
+from understudy.pipelines.table.domain import TableDomain
+
+KIND = "gaussian-copula"
+SCORE_REACH = 1.0
+EXPECTED_SQUARE = 0.5  # of a score at the radius; a uniform score has mean square 1/3
+
+
+def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> MethodPlan:
+    multiplier = calibrate_gaussian(spec.privacy.budget, relation=spec.privacy.relation)
+    layout = Layout.of(domain, options.label, MAX_GRID)
+    alone = layout.slots == 1
+    first = options.marginal_share
+    shares = (1.0,) if alone else (first, pairs.RADIUS_SHARE, 1 - first - pairs.RADIUS_SHARE)
+    multipliers = [multiplier / math.sqrt(share) * (1 + 1e-12) for share in shares]
+    noise = [
+        NoiseLine("marginals", sum(_marginal_sizes(layout)), marginal_std(spec, layout, multipliers[0]), "in rows")
+    ]
+    grid = MAX_GRID
+    if not alone:
+        clipping = _clipping(spec)
+        grid = drawable_grid(multipliers[2] * clipping.sensitivity(float(clipping.edges(layout)[-1])))
+        numbers = sum(len(block.rows) for block in pairs.product_blocks(layout, 1.0))
+        radius = expected_radius(layout)
+        std = multipliers[2] * clipping.sensitivity(radius)
+        noise.append(
+            NoiseLine("products", numbers, std, f"of rank scores in [-1, 1], at a radius of about {radius:.3g}")
+        )
+    return MethodPlan(
+        method="gaussian",
+        charges=tuple(
+            PlannedCharge(stage, Gaussian(z))
+            for stage, z in zip(("marginals", "radius", "products"), multipliers, strict=False)
+        ),
+        noise=tuple(noise),
+        steps=(
+            "buy the one-way marginals on the declared bins",
+            "score every value by its noisy rank; buy the radius and the sums of products of scores",
+            "solve for the correlations of a normal vector that has these marginals and rank covariances",
+            "draw rows from it; values are uniform within their bins",
+        ),
+        details={"mode": options.mode, "grid": grid, "noise_multipliers": multipliers},
+    )
+
+
+def measure(
+    table: PrivateTable, spec: ReleaseSpec, options: GaussianOptions, made: MethodPlan, purchase: Purchase
+) -> Measurement:
+    layout = Layout.of(table.domain, options.label, made.details["grid"])
+    multipliers = made.details["noise_multipliers"]
+    counts = _marginal_counts(table, layout)
+    std = marginal_std(spec, layout, multipliers[0])
+    facts = {"mode": options.mode, "label": options.label, "grid": layout.grid, "marginal_noise": std}
+    marginals = purchase(
+        made.charges[0],
+        lambda randomness: Measurement(
+            KIND, facts, {"marginals": counts + rounded_gaussian(counts.shape, std, randomness)}
+        ),
+    )
+    if layout.slots == 1:
+        return marginals
+    tables = score_tables(marginals, layout)
+    bought = pairs.buy_products(
+        table,
+        layout,
+        lambda batch: score_writer(batch, layout, tables),
+        _clipping(spec),
+        made.charges[1:],
+        (multipliers[1], multipliers[2]),
+        purchase,
+    )
+    return Measurement(KIND, {**marginals.facts, **bought.facts}, {**marginals.arrays, **bought.arrays})
+
+
+def generate(measured: Measurement, domain: TableDomain, rows: int | None, progress: Progress) -> pa.Table:
+    layout = Layout.of(domain, measured.facts["label"], measured.facts["grid"])
+    rng = generation_rng(measured)
+    axes = [_number_axes(measured, layout, label) for label in range(layout.classes)]
+    estimates = [_class_estimates(measured, layout, label, axes[label]) for label in range(layout.classes)]
+    models = [
+        fit_class(one, number_axes, measured.facts.get("pair_noise", 0.0))
+        for one, number_axes in zip(estimates, axes, strict=True)
+    ]
+
+    def number_map(label: int, place: int, draws: np.ndarray) -> pa.Array:
+        codes = np.searchsorted(axes[label][place].thresholds, draws)
+        return decode_column(codes, layout.column(layout.numeric[place]), rng)
+
+    wanted = rows if rows is not None else max(1, round(sum(one.total for one in estimates)))
+    return sample_table(models, layout, number_map, wanted, rng, lambda done: progress(done, wanted, "rows drawn"))
+
+
+def expected_radius(layout: Layout) -> float:
+    """A public guess of the radius the release will choose."""
+    sizes = np.array([EXPECTED_SQUARE] * len(layout.numeric) + [1.0] * len(layout.categories))
+    return math.sqrt((sizes.sum() ** 2 - (sizes**2).sum()) / 2)
+
+
+def score_tables(marginals: Measurement, layout: Layout) -> list[np.ndarray]:
+    """Integer scores of every code of each numeric column, (classes, size); a null scores 0."""
+    tables = []
+    for place, index in enumerate(layout.numeric):
+        column = layout.column(index)
+        table = np.zeros((layout.classes, column.size), np.int64)
+        for label in range(layout.classes):
+            scores = _number_axes(marginals, layout, label)[place].scores
+            table[label, : column.value_codes] = np.rint(scores * layout.grid)
+        tables.append(table)
+    return tables
+
+
+def score_writer(batch: pa.RecordBatch, layout: Layout, tables: list[np.ndarray]) -> Writer:
+    codes = [encode_column(batch.column(layout.column(i).name), layout.column(i)) for i in layout.numeric]
+
+    def write(start: int, stop: int, features: np.ndarray, classes: np.ndarray | None) -> None:
+        for place, table in enumerate(tables):
+            features[1 + place] = table[0 if classes is None else classes, codes[place][start:stop]]
+
+    return write
+
+
+def marginals_of(measured: Measurement, layout: Layout, index: int) -> np.ndarray:
+    """The released one-way counts of a column, (classes, size)."""
+    ends = np.cumsum(_marginal_sizes(layout))
+    place = (*layout.numeric, *layout.categories).index(index)
+    return measured.arrays["marginals"][:, ends[place] - layout.column(index).size : ends[place]].astype(np.float64)
+
+
+def _number_axes(measured: Measurement, layout: Layout, label: int) -> list[Axis]:
+    """Each numeric column on its axis, scored by mid-ranks in [-1, 1]."""
+    axes = []
+    for index in layout.numeric:
+        column = layout.column(index)
+        probabilities = _distribution(marginals_of(measured, layout, index)[label, : column.value_codes])
+        above = np.cumsum(probabilities)
+        axes.append(axis_from_probabilities(probabilities, np.clip(2 * above - probabilities - 1, -1.0, 1.0)))
+    return axes
+
+
+def _class_estimates(measured: Measurement, layout: Layout, label: int, axes: list[Axis]) -> Estimates:
+    """Rank scores take the place of numbers: their means come from the marginals, covariances from the products."""
+    marginals = [marginals_of(measured, layout, index)[label] for index in (*layout.numeric, *layout.categories)]
+    precision = np.array([1 / len(one) for one in marginals])
+    total = float(np.sum([one.sum() for one in marginals] * precision) / precision.sum())
+    rows = max(total, measured.facts["marginal_noise"], 1.0)
+    null_rate = np.zeros(len(layout.numeric))
+    for place, index in enumerate(layout.numeric):
+        code = layout.column(index).null_code
+        null_rate[place] = 0.0 if code is None else min(max(marginals[place][code] / rows, 0.0), 1.0)
+    probabilities = tuple(_distribution(one) for one in marginals[len(layout.numeric) :])
+    mean = np.array([axis.mean for axis in axes])
+    units = measured.facts.get("pair_units", {})
+    present = np.maximum(1 - null_rate, 1 / rows)
+    covariance = cross_covariance(measured.arrays, label, layout, units, rows, present, mean, probabilities)
+    return Estimates(max(total, 0.0), null_rate, mean, covariance, probabilities)
+
+
+def _distribution(counts: np.ndarray) -> np.ndarray:
+    return nearest_distribution(counts / max(float(counts.sum()), 1.0))
+
+
+def _marginal_counts(table: PrivateTable, layout: Layout) -> np.ndarray:
+    """All one-way counts by class in one int64 array (classes, sum of sizes), columns in slot order."""
+    order = (*layout.numeric, *layout.categories)
+    if layout.label is None:
+        return np.concatenate(table.counts([(index,) for index in order]))[None, :]
+    return np.concatenate(table.counts([(layout.label, index) for index in order]), axis=1)
+
+
+def _marginal_sizes(layout: Layout) -> list[int]:
+    return [layout.column(index).size for index in (*layout.numeric, *layout.categories)]
+
+
+def marginal_std(spec: ReleaseSpec, layout: Layout, multiplier: float) -> float:
+    """Noise of one count, in rows."""
+    one = counts_sensitivity(spec.privacy.relation, spec.privacy.unit.max_rows)
+    return multiplier * one * math.sqrt(layout.slots)
+
+
+def _clipping(spec: ReleaseSpec) -> pairs.Clipping:
+    return pairs.Clipping(SCORE_REACH, spec.privacy.relation, spec.privacy.unit.max_rows)

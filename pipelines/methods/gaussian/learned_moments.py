@@ -1,0 +1,137 @@
+"""Mode `noisy-moments` with `centre: learned`: noisy means first, then products about them within a learned radius.
+
+Three charges: counts, sums and squares (`mechanism`, no products); a histogram of how large the rows' products are;
+the clipped products (`pairs`). Centring takes the noise of the means out of the covariances, and the radius lets the
+noise follow the size rows really have instead of the farthest corner of the domain. Each stage reads the table once.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PlannedCharge, PrivateTable, Purchase
+from understudy.pipelines.methods.gaussian import pairs
+from understudy.pipelines.methods.gaussian.estimates import estimate
+from understudy.pipelines.methods.gaussian.layout import Layout
+from understudy.pipelines.methods.gaussian.mechanism import draw
+from understudy.pipelines.methods.gaussian.moments import Writer, exact_products, fixed_point_writer
+from understudy.pipelines.methods.gaussian.noisy_moments import (
+    KIND,
+    STAGE,
+    drawable_grid,
+    moment_blocks,
+    noise_lines,
+    released_facts,
+    shape_of,
+)
+from understudy.pipelines.methods.gaussian.options import GaussianOptions
+from understudy.pipelines.methods.gaussian.split import VARIANCE, best_weights, expected_square_error
+from understudy.pipelines.privacy.accounting import calibrate_gaussian
+from understudy.pipelines.privacy.events import Gaussian
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.domain import TableDomain
+
+NUMERIC_REACH = 2.0  # a number and its centre both lie in [-1, 1]
+
+
+def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> MethodPlan:
+    multiplier = calibrate_gaussian(spec.privacy.budget, relation=spec.privacy.relation)
+    layout = Layout.of(domain, options.label, 1)
+    first = moments_share(spec, layout)
+    shares = (first, pairs.RADIUS_SHARE, 1 - first - pairs.RADIUS_SHARE)
+    multipliers = [multiplier / math.sqrt(share) * (1 + 1e-12) for share in shares]
+    clipping = clipping_of(spec, NUMERIC_REACH)
+    worst = multipliers[2] * clipping.sensitivity(float(clipping.edges(layout)[-1]))
+    grid, blocks = moment_blocks(spec, domain, options, multipliers[0], pairs=False)
+    grid = min(grid, drawable_grid(worst))
+    radius = expected_radius(layout)
+    entries = sum(len(block.rows) for block in pairs.product_blocks(Layout.of(domain, options.label, grid), 1.0))
+    note = f"in scaled units, if rows' products have norms of about {radius:.3g}; the release learns it"
+    products = NoiseLine("products", entries, multipliers[2] * clipping.sensitivity(radius), note)
+    return MethodPlan(
+        method="gaussian",
+        charges=tuple(
+            PlannedCharge(stage, Gaussian(z))
+            for stage, z in zip((STAGE, "radius", "products"), multipliers, strict=True)
+        ),
+        noise=(*noise_lines(blocks), products),
+        steps=(
+            f"scale numeric columns by their public bounds to whole numbers of at most {grid} and clip them",
+            "buy counts, sums and squares; centre every column at its noisy mean",
+            "buy a histogram of the size of rows' products; choose the radius to clip them at",
+            "buy the sums of clipped products",
+            "project to the nearest valid covariance and draw rows from it",
+        ),
+        details={"mode": options.mode, "grid": grid, "noise_multipliers": multipliers, "shares": list(shares)},
+    )
+
+
+def measure(
+    table: PrivateTable, spec: ReleaseSpec, options: GaussianOptions, made: MethodPlan, purchase: Purchase
+) -> Measurement:
+    grid, multipliers = made.details["grid"], made.details["noise_multipliers"]
+    layout = Layout.of(table.domain, options.label, grid)
+    _, blocks = moment_blocks(spec, table.domain, options, multipliers[0], pairs=False, grid=grid)
+    facts = released_facts(options, grid, blocks)
+    products = exact_products(table.record_batches(), layout)
+    moments = purchase(made.charges[0], lambda randomness: Measurement(KIND, facts, draw(products, blocks, randomness)))
+    centres = centres_of(moments, layout)
+
+    def writer_of(batch: pa.RecordBatch) -> Writer:
+        return centred_writer(batch, layout, centres)
+
+    bought = pairs.buy_products(
+        table,
+        layout,
+        writer_of,
+        clipping_of(spec, NUMERIC_REACH),
+        made.charges[1:],
+        (multipliers[1], multipliers[2]),
+        purchase,
+    )
+    return Measurement(KIND, {**moments.facts, **bought.facts}, {**moments.arrays, **bought.arrays, "centres": centres})
+
+
+def centres_of(moments: Measurement, layout: Layout) -> np.ndarray:
+    """The noisy means on the grid, one row a class: a function of released numbers alone."""
+    found = estimate(moments.arrays, layout, moments.facts["count_noise"], {})
+    return np.array([np.rint(one.mean * layout.grid) for one in found], np.int64).reshape(layout.classes, -1)
+
+
+def centred_writer(batch: pa.RecordBatch, layout: Layout, centres: np.ndarray) -> Writer:
+    """Numbers about their class's centre; nulls stay 0."""
+    write_fixed = fixed_point_writer(batch, layout)
+
+    def write(start: int, stop: int, features: np.ndarray, classes: np.ndarray | None) -> None:
+        write_fixed(start, stop, features, classes)
+        for place, index in enumerate(layout.numeric):
+            shift = centres[0, place] if classes is None else centres[classes, place]
+            features[1 + place] -= shift
+            if index in layout.null_row:
+                features[1 + place] *= 1.0 - features[layout.null_row[index]]
+
+    return write
+
+
+def clipping_of(spec: ReleaseSpec, reach: float) -> pairs.Clipping:
+    return pairs.Clipping(reach, spec.privacy.relation, spec.privacy.unit.max_rows)
+
+
+def expected_radius(layout: Layout) -> float:
+    """A public guess of the radius: rows far out (five prior variances a column), one-hots as they are."""
+    sizes = np.array([5 * VARIANCE] * len(layout.numeric) + [1.0] * len(layout.categories))
+    return float(np.sqrt((sizes.sum() ** 2 - (sizes**2).sum()) / 2))
+
+
+def moments_share(spec: ReleaseSpec, layout: Layout) -> float:
+    """The share of 1/z^2 for the first charge at which the expected errors of both parts sum to the least."""
+    shape = shape_of(spec, layout)
+    first = math.sqrt(expected_square_error(best_weights(shape, pairs=False), shape))
+    count = layout.slots * (layout.slots - 1)
+    second = clipping_of(spec, NUMERIC_REACH).sensitivity(expected_radius(layout)) * math.sqrt(count)
+    share = (1 - pairs.RADIUS_SHARE) * first / (first + second)
+    return min(max(round(share, 3), 0.05), 0.9)

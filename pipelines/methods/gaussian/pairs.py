@@ -1,0 +1,165 @@
+"""Products of centred rows, clipped to a radius that is itself bought: the accurate way to measure dependence.
+
+Theorem. A row is a vector y of integers with one part for each slot: a number about a released centre, a rank score,
+  or a one-hot of height `grid`. Let U_s be the squared norm of part s in units of the grid. The products of numbers
+  in different slots have norm N = sqrt(((sum U)^2 - sum U^2)/2), as a one-hot has one entry and a null is 0. The row
+  is scaled by min(1, sqrt(R/N)) and cut toward zero to integers, which makes every product smaller, so its products
+  have norm at most R, exactly. The sum of products plus Gaussian noise of std z S is the Gaussian mechanism with noise
+  multiplier z for S = k R (ADD_REMOVE) or 2 k R (REPLACE_ONE: two vectors of norm R may point opposite ways).
+The radius R is chosen from a noisy histogram of N over public bins: a vector of disjoint counts, sensitivity
+  `counts_sensitivity`. It and the centres are released first, so they are public when the products are measured
+  (adaptive composition). Sizes of U beyond the declared bounds cannot occur, whatever the data.
+Noise unit. Standard deviation, in the units of the integer query (grid^2 for products, rows for the histogram).
+Reference. Adaptive clipping by noisy quantiles: Andrew et al. 2021, in query space. Gaussian: Balle & Wang 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.pipelines.methods.base import PlannedCharge, PrivateTable, Purchase
+from understudy.pipelines.methods.gaussian.layout import Layout
+from understudy.pipelines.methods.gaussian.mechanism import Block, draw, pair_entries
+from understudy.pipelines.methods.gaussian.moments import Writer, add_products, feature_blocks, sum_over
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.noise.rounded import rounded_gaussian
+from understudy.pipelines.privacy.relation import Relation, counts_sensitivity
+
+BINS = 48
+LEAST_SHARE = 1 / 128
+RADIUS_SHARE = 0.03
+_INWARD = 1 - 1e-6  # rows are scaled to just inside the radius, which covers the rounding of norms in doubles (1e-9)
+
+HISTOGRAM, PRODUCTS = "gaussian-radius", "gaussian-products"
+
+WriterOf = Callable[[pa.RecordBatch], Writer]
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """Public: how far a numeric part can be from its centre (in grids), the relation and the rows of a unit."""
+
+    numeric_reach: float
+    relation: Relation
+    max_rows: int
+
+    def sensitivity(self, radius: float) -> float:
+        return self.max_rows * radius * (2.0 if self.relation is Relation.REPLACE_ONE else 1.0)
+
+    def edges(self, layout: Layout) -> np.ndarray:
+        """Edges of the radius histogram, the last at the largest norm there can be."""
+        sizes = np.array([self.numeric_reach**2] * len(layout.numeric) + [1.0] * len(layout.categories))
+        largest = np.sqrt((sizes.sum() ** 2 - (sizes**2).sum()) / 2)
+        return np.concatenate([[0.0], np.geomspace(LEAST_SHARE, 1.0, BINS)]) * largest
+
+
+def buy_products(
+    table: PrivateTable,
+    layout: Layout,
+    writer_of: WriterOf,
+    clipping: Clipping,
+    charges: tuple[PlannedCharge, ...],
+    multipliers: tuple[float, float],
+    purchase: Purchase,
+) -> Measurement:
+    """Buy the histogram, choose the radius from it, buy the products. Two charges, two passes over the table."""
+    edges = clipping.edges(layout)
+    counts = radius_histogram(table.record_batches(), layout, writer_of, edges)
+    std = multipliers[0] * counts_sensitivity(clipping.relation, clipping.max_rows)
+    histogram = purchase(
+        charges[0],
+        lambda randomness: Measurement(
+            HISTOGRAM, {}, {"radius_histogram": counts + rounded_gaussian(counts.shape, std, randomness)}
+        ),
+    )
+    numbers = sum(len(rows) for rows, _ in pair_entries(layout).values())
+    noise_per_radius = multipliers[1] * clipping.sensitivity(1.0)
+    radius = choose_radius(histogram.arrays["radius_histogram"], edges, std, numbers, noise_per_radius)
+    blocks = product_blocks(layout, noise_per_radius * radius)
+    products = clipped_products(table.record_batches(), layout, writer_of, radius)
+    facts = {
+        "radius": radius,
+        "pair_units": {block.name: block.unit for block in blocks},
+        "pair_noise": noise_per_radius * radius,
+    }
+    released = purchase(charges[1], lambda randomness: Measurement(PRODUCTS, facts, draw(products, blocks, randomness)))
+    return Measurement(PRODUCTS, released.facts, {**histogram.arrays, **released.arrays})
+
+
+def radius_histogram(
+    batches: Iterable[pa.RecordBatch], layout: Layout, writer_of: WriterOf, edges: np.ndarray
+) -> np.ndarray:
+    """Exact counts of rows by the norm of their products."""
+
+    def count(batch: pa.RecordBatch) -> np.ndarray:
+        counts = np.zeros(len(edges) - 1, np.int64)
+        for features, _ in feature_blocks(batch, layout, writer_of(batch)):
+            bins = np.searchsorted(edges[1:-1], _norms(features, layout), side="left")
+            counts += np.bincount(bins, minlength=len(counts))
+        return counts
+
+    return sum_over(batches, count, (len(edges) - 1,))
+
+
+def choose_radius(
+    noisy: np.ndarray, edges: np.ndarray, histogram_std: float, products: int, noise_per_radius: float
+) -> float:
+    """The edge of least estimated error: what clipping takes away, at most, beside what noise adds.
+
+    `noise_per_radius` is the noise std of one product at radius 1. Bins within three deviations of 0 count as empty.
+    """
+    rows = max(float(noisy.sum()), 1.0)
+    kept = np.where(noisy > 3 * histogram_std, noisy, 0.0)
+    candidates = edges[1:]
+    lost = np.array([np.sum(kept * np.maximum(candidates - radius, 0.0)) for radius in candidates])
+    added = candidates * noise_per_radius * np.sqrt(products)
+    return float(candidates[np.argmin(np.hypot(lost, added) / rows)])
+
+
+def clipped_products(
+    batches: Iterable[pa.RecordBatch], layout: Layout, writer_of: WriterOf, radius: float
+) -> np.ndarray:
+    """Exact sums of products of rows scaled to the radius: int64 (classes, width, width)."""
+    shape = (layout.classes, layout.width, layout.width)
+
+    def work(batch: pa.RecordBatch) -> np.ndarray:
+        total = np.zeros(shape, np.int64)
+        for features, classes in feature_blocks(batch, layout, writer_of(batch)):
+            clip_rows(features, layout, radius)
+            add_products(features, classes, total)
+        return total
+
+    return sum_over(batches, work, shape)
+
+
+def clip_rows(features: np.ndarray, layout: Layout, radius: float) -> None:
+    """Give one-hots their height, then scale rows whose products are too large and cut them to integers, in place."""
+    norms = _norms(features, layout)
+    blocks = features[layout.indicator_rows[len(layout.null_row) :]]
+    target = radius * _INWARD
+    factor = np.sqrt(target / np.maximum(norms, target))
+    features[layout.number_rows] = np.trunc(features[layout.number_rows] * factor)
+    features[layout.indicator_rows[len(layout.null_row) :]] = np.trunc(blocks * (layout.grid * factor))
+
+
+def product_blocks(layout: Layout, std: float) -> tuple[Block, ...]:
+    """The products to release, each with noise `std` in units of grid^2."""
+    unit = layout.grid**2
+    return tuple(
+        Block(name, rows, columns, unit, std * unit)
+        for name, (rows, columns) in pair_entries(layout).items()
+        if len(rows)
+    )
+
+
+def _norms(features: np.ndarray, layout: Layout) -> np.ndarray:
+    squares = (features[layout.number_rows] / layout.grid) ** 2
+    present = len(layout.categories)
+    sums = squares.sum(axis=0) + present
+    fourth = (squares**2).sum(axis=0) + present
+    norms: np.ndarray = np.sqrt(np.maximum(sums**2 - fourth, 0.0) / 2)
+    return norms

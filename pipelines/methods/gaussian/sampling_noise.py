@@ -1,0 +1,143 @@
+"""Mode `sampling-noise`: the released records are the mechanism; nothing is added to the moments.
+
+Theorem. `pseudo_records`: m records of N(mu', Sigma') cost m times the Renyi curve of one, for every dataset.
+Relation. ADD_REMOVE or REPLACE_ONE of one row. (A unit of several rows would need group privacy of a curve that ends
+  at a finite order; it is refused.)
+Sensitivity and noise unit. None is added; the output is rounded to a public grid of 1/1024 of half a column's range.
+What leaves. A public number of records in batches, each its own charge. mu' and Sigma' live in this process's memory
+  between the pass over the table and the last draw; they are in no measurement, log or result.
+Reference. Miura et al., Theorem 3.1; privacy.md section 6. Fitting in doubles: see FLOAT_SLACK and docs/gaussian.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PlannedCharge, PrivateTable, Progress, Purchase
+from understudy.pipelines.methods.gaussian.layout import NUMERIC_KINDS, Layout
+from understudy.pipelines.methods.gaussian.moments import MAX_GRID, exact_products
+from understudy.pipelines.methods.gaussian.options import GaussianOptions
+from understudy.pipelines.methods.gaussian.pseudo_records import curve, least_pseudo_records
+from understudy.pipelines.methods.gaussian.rounded_normals import rounded_normals
+from understudy.pipelines.methods.gaussian.sampling import typed_numbers
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.domain import TableDomain
+
+STEPS = 2**10
+KIND = "gaussian-samples"
+
+
+def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> MethodPlan:
+    _require_numbers(spec, domain, options)
+    batches = _batch_sizes(spec, options)
+    dimension = len(domain.columns)
+    pseudo = least_pseudo_records(sum(batches), dimension, spec.privacy.budget, spec.privacy.relation)
+    if pseudo is None:
+        raise SpecError(
+            f"no number of public pseudo-records makes {sum(batches):,} samples fit this budget",
+            "lower method.rows, raise epsilon, or use `mode: noisy-moments`",
+        )
+    curves = [curve(size, dimension, pseudo, spec.privacy.relation) for size in batches]
+    charges = tuple(
+        PlannedCharge(f"samples-{place + 1}", event) for place, event in enumerate(curves) if event is not None
+    )
+    return MethodPlan(
+        method="gaussian",
+        charges=charges,
+        noise=(NoiseLine("covariance", dimension, pseudo / (options.expected_rows + pseudo), _NOTE),),
+        steps=(
+            f"add {pseudo:,} public pseudo-records, the corners of the domain, so that the theorem holds for any data",
+            "fit mean and covariance in memory; they are never stored",
+            f"draw {sum(batches):,} records in {len(batches)} charged batches; the draws are the only noise",
+        ),
+        details={"mode": options.mode, "pseudo_records": pseudo, "batches": list(batches)},
+    )
+
+
+_NOTE = "not noise but inflation: each variance grows by about this much at the expected number of rows"
+
+
+def measure(
+    table: PrivateTable, spec: ReleaseSpec, options: GaussianOptions, made: MethodPlan, purchase: Purchase
+) -> Measurement:
+    layout = Layout.of(table.domain, None, MAX_GRID)
+    mean, factor = fitted_normal(
+        exact_products(table.record_batches(), layout)[0], layout, made.details["pseudo_records"]
+    )
+    facts = {"mode": options.mode, "steps": STEPS}
+
+    def drawing(rows: int) -> Callable[[RandomSource], Measurement]:
+        def draw(randomness: RandomSource) -> Measurement:
+            return Measurement(KIND, facts, {"records": rounded_normals(rows, mean, factor, STEPS, randomness)})
+
+        return draw
+
+    bought = [
+        purchase(charge, drawing(rows)) for charge, rows in zip(made.charges, made.details["batches"], strict=True)
+    ]
+    return Measurement(KIND, facts, {"records": np.concatenate([one.arrays["records"] for one in bought])})
+
+
+def generate(measured: Measurement, domain: TableDomain, rows: int | None, progress: Progress) -> pa.Table:
+    """The bought records, typed. There are no others: more would be a further charge."""
+    records = measured.arrays["records"]
+    wanted = len(records) if rows is None else rows
+    if wanted > len(records):
+        raise SpecError(
+            f"{wanted:,} rows are asked for, but this release bought {len(records):,} samples",
+            "raise method.rows (a new charge), or use `mode: noisy-moments`, which generates any number",
+        )
+    scaled = records[:wanted] / measured.facts["steps"]
+    arrays = [typed_numbers(scaled[:, place], column) for place, column in enumerate(domain.columns)]
+    surrogates = [pa.array(np.arange(1, wanted + 1, dtype=np.int64)) for _ in domain.surrogates]
+    progress(wanted, wanted, "rows typed")
+    return pa.table(surrogates + arrays, names=[*domain.surrogates, *domain.names])
+
+
+def fitted_normal(products: np.ndarray, layout: Layout, pseudo: int) -> tuple[np.ndarray, np.ndarray]:
+    """mu' and the Cholesky factor of Sigma' in scaled units. Private: the caller must not let them out."""
+    numbers, grid = layout.number_rows, layout.grid
+    size = float(products[0, 0] + pseudo)
+    mean = products[0, numbers] / grid / size
+    second = products[np.ix_(numbers, numbers)] / grid**2 + pseudo * np.eye(len(numbers))
+    # At least pseudo/size > 0 in every direction, so the factor exists whatever the data.
+    return mean, np.linalg.cholesky(second / size - np.outer(mean, mean))
+
+
+def _batch_sizes(spec: ReleaseSpec, options: GaussianOptions) -> tuple[int, ...]:
+    rows = options.rows or spec.publish.rows
+    if rows is None:
+        raise SpecError(
+            "sampling-noise releases a public number of records, and none is given",
+            "set method.rows or publish.rows",
+        )
+    if spec.publish.rows is not None and spec.publish.rows > rows:
+        raise SpecError(
+            f"publish.rows asks for {spec.publish.rows:,} rows, method.rows buys {rows:,}", "make them agree"
+        )
+    if options.batches > rows:
+        raise SpecError(f"{rows:,} records cannot be split into {options.batches} batches", "lower method.batches")
+    edges = [rows * place // options.batches for place in range(options.batches + 1)]
+    return tuple(stop - start for start, stop in pairwise(edges))
+
+
+def _require_numbers(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> None:
+    if options.label is not None:
+        raise SpecError("sampling-noise has no classes", "drop method.label, or use another mode")
+    others = [column.name for column in domain.columns if column.kind not in NUMERIC_KINDS]
+    if others:
+        raise SpecError(
+            f"sampling-noise models numeric columns only, not {', '.join(others)}",
+            "declare them {type: identifier, action: drop}, or use `mode: noisy-moments` or `copula`",
+        )
+    if spec.privacy.unit.max_rows > 1:
+        raise SpecError(
+            "sampling-noise protects single rows only", "set unit.max_rows to 1, or use `mode: noisy-moments`"
+        )

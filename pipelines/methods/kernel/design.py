@@ -1,0 +1,95 @@
+"""From options, columns and budget to the whole public design of a kernel release, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import Any
+
+from understudy.pipelines.methods.kernel.features import FeatureBlocks
+from understudy.pipelines.methods.kernel.mechanism import EmbeddingDesign
+from understudy.pipelines.methods.kernel.options import (
+    KernelOptions,
+    bandwidths_of,
+    class_names,
+    picture_of,
+    smoothing_of,
+    steps_that_fit,
+    width_of,
+)
+from understudy.pipelines.methods.kernel.schedule import Schedule, certified, once_schedule, step_schedules
+from understudy.pipelines.privacy.accounting import Loss
+from understudy.pipelines.privacy.relation import Relation
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.domain import TableDomain
+
+BLOCK_FREQUENCIES = 500
+"""Frequencies of a block of the single release; a training step takes a few blocks."""
+CHUNK_STEPS = 50
+"""Steps bought by one charge."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    design: EmbeddingDesign
+    loss: Loss
+    schedules: tuple[Schedule, ...]
+
+
+def chunks_of(design: EmbeddingDesign) -> list[tuple[int, int]]:
+    """Ranges of steps, each paid for by one charge and kept before the next begins."""
+    return [(start, min(start + CHUNK_STEPS, design.blocks)) for start in range(0, design.blocks, CHUNK_STEPS)]
+
+
+def decide(spec: ReleaseSpec, domain: TableDomain, options: KernelOptions) -> Decision:
+    """Reads no row. The spec's hash keys the frequencies, so that a resumed run uses the same ones."""
+    width, classes = width_of(options, domain), len(class_names(options, domain))
+    budget, relation = spec.privacy.budget, spec.privacy.relation
+    unit_rows = spec.privacy.unit.max_rows
+    work = float(width * options.frequencies)
+    factor = unit_rows * (2.0 if relation is Relation.REPLACE_ONE else 1.0)
+    schedules = [once_schedule(budget, relation, factor, options.rows, classes, work)]
+    key = sha256(f"features:{spec.hash}".encode()).hexdigest()[:32]
+    if options.release == "once":
+        frequencies = min(options.frequencies, BLOCK_FREQUENCIES)
+        blocks = -(-options.frequencies // frequencies)
+        rate = 1.0
+    else:
+        schedules += step_schedules(
+            budget, options.rows, classes, work, options.seconds, steps_that_fit(options, classes)
+        )
+        best = min(schedules[1:], key=lambda schedule: schedule.error)
+        rate = options.rate or best.rate
+        near = min(schedules[1:], key=lambda schedule: abs(schedule.rate - rate))
+        frequencies, blocks = options.frequencies, options.steps or near.steps
+    features = FeatureBlocks(
+        key,
+        width,
+        frequencies,
+        bandwidths_of(options, width),
+        picture_of(options, domain),
+        smoothing_of(options, domain),
+    )
+    draft = EmbeddingDesign(
+        options.release, features, blocks, classes, rate, 1.0, relation, unit_rows, options.class_sizes is None
+    )
+    design, loss = certified(draft, budget)
+    return Decision(design, loss, tuple(schedules))
+
+
+def to_facts(design: EmbeddingDesign) -> dict[str, Any]:
+    """JSON-able; `from_facts` reads it back to an equal design."""
+    features = design.features
+    picture = None if features.picture is None else list(features.picture)
+    return {
+        **asdict(design),
+        "relation": design.relation.value,
+        "features": {**asdict(features), "bandwidths": list(features.bandwidths), "picture": picture},
+    }
+
+
+def from_facts(facts: dict[str, Any]) -> EmbeddingDesign:
+    features = dict(facts["features"])
+    picture = None if features["picture"] is None else tuple(features["picture"])
+    blocks = FeatureBlocks(**{**features, "bandwidths": tuple(features["bandwidths"]), "picture": picture})
+    return EmbeddingDesign(**{**facts, "relation": Relation(facts["relation"]), "features": blocks})

@@ -1,0 +1,250 @@
+"""Kernel as a method of the flow: noisy class embeddings are bought, and a generator is trained on what was bought.
+
+The guarantees are those of `mechanism`; training, sampling and everything else after `purchase` is post-processing,
+so a run killed while it trains goes on from its checkpoint and has spent exactly what an uninterrupted one spends.
+Supported: both relations; units of several rows with `release: once`.
+Reference. Jiang, Sun & Yu, Functional Renyi Differential Privacy for Generative Modeling, NeurIPS 2023;
+privacy.md 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from understudy import __version__
+from understudy.pipelines.canonical import hash_of
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.methods.base import (
+    Agreement,
+    MethodPlan,
+    NoiseLine,
+    PlannedCharge,
+    PrivateTable,
+    Progress,
+    Purchase,
+)
+from understudy.pipelines.methods.kernel.design import Decision, chunks_of, decide, from_facts, to_facts
+from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
+from understudy.pipelines.methods.kernel.features import AMPLITUDE, on_levels
+from understudy.pipelines.methods.kernel.mechanism import EmbeddingDesign, exact_embedding, release_once, release_steps
+from understudy.pipelines.methods.kernel.options import KernelOptions, class_names, kernel_options, picture_of, width_of
+from understudy.pipelines.methods.kernel.records import class_codes, grid_batches, grid_records, scaled_values, to_table
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.releasing.workspace import Workspace
+from understudy.pipelines.spec.model import GenerateSpec, ReleaseSpec
+from understudy.pipelines.table.domain import TableDomain
+
+if TYPE_CHECKING:
+    from understudy.pipelines.methods.kernel.generators import Shape
+    from understudy.pipelines.methods.kernel.training import TrainingPlan
+
+EMBEDDING, STEPS = "embedding", "steps"
+_CHECKED_BLOCKS = 4
+_CHECKED_ROWS = 20_000
+
+
+class KernelMethod:
+    name = "kernel"
+
+    def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan:
+        options = kernel_options(spec, domain)
+        _architecture(spec.generate, _shape(options, domain))
+        _check_mix(spec.generate, class_names(options, domain))
+        decision = decide(spec, domain, options)
+        return MethodPlan(self.name, _charges(decision), _noise(decision), _steps(decision), _details(decision))
+
+    def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
+        options = kernel_options(spec, table.domain)
+        design = from_facts(plan.details["design"])
+        facts = {"design": to_facts(design), "options": options.model_dump(mode="json")}
+        if design.release == "once":
+            exact = exact_embedding(grid_batches(table, options), design)
+
+            def draw(randomness: RandomSource) -> Measurement:
+                return Measurement(self.name, facts, {EMBEDDING: release_once(exact, design, randomness)[0]})
+
+            return purchase(plan.charges[0], draw)
+        records, labels = grid_records(table, options)
+        bought = []
+        for charge, (start, stop) in zip(plan.charges, chunks_of(design), strict=True):
+
+            def draw_chunk(randomness: RandomSource, start: int = start, stop: int = stop) -> Measurement:
+                released, _ = release_steps(records, labels, start, stop - start, design, randomness)
+                return Measurement(STEPS, {"first": start}, {EMBEDDING: released})
+
+            bought.append(purchase(charge, draw_chunk).arrays[EMBEDDING])
+        return Measurement(self.name, facts, {EMBEDDING: np.concatenate(bought)})
+
+    def generate(
+        self,
+        measured: Measurement,
+        spec: ReleaseSpec,
+        domain: TableDomain,
+        rows: int | None,
+        progress: Progress,
+    ) -> pa.Table:
+        import torch
+
+        from understudy.pipelines.methods.kernel.training import train
+
+        options = KernelOptions.model_validate(measured.facts["options"])
+        embedding = released_embedding(measured, options, domain)
+        shape = _shape(options, domain)
+        plan = _training(spec.generate, shape)
+        key = _training_key(embedding, plan)
+        checkpoint = Workspace.from_environment().generators / f"{key}.pt"
+        generator = train(embedding, shape, plan, int(key[:12], 16), progress, checkpoint)
+        wanted = rows if rows is not None else max(1, round(float(embedding.sizes.sum())))
+        labels = _labels(embedding, spec.generate, class_names(options, domain), wanted)
+        values = generator.sample(torch.from_numpy(labels).to(plan.device)).numpy()
+        return to_table(values, labels, options, domain)
+
+    def agreement(self, synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
+        """Distance of each class's synthetic embedding from the released one; half its norm may miss, and the noise."""
+        options = KernelOptions.model_validate(measured.facts["options"])
+        embedding = released_embedding(measured, options, domain)
+        rows = synthetic.slice(0, _CHECKED_ROWS)
+        records = on_levels(scaled_values(rows, options, domain))
+        labels = class_codes(rows, options, domain)
+        counts = np.bincount(labels, minlength=embedding.design.classes)
+        distances, norms = _distances(embedding, records, labels, counts)
+        noise = embedding.noise_norm()
+        return [
+            Agreement(
+                f"embedding of class {name}",
+                float(distances[k]),
+                float(0.5 * norms[k] + 1.5 * noise[k] + 1 / np.sqrt(counts[k])),
+            )
+            for k, name in enumerate(class_names(options, domain))
+            if counts[k]
+        ]
+
+
+def released_embedding(measured: Measurement, options: KernelOptions, domain: TableDomain) -> ReleasedEmbedding:
+    sizes = options.class_sizes
+    public = None if sizes is None else np.array([sizes[name] for name in class_names(options, domain)])
+    return ReleasedEmbedding(from_facts(dict(measured.facts["design"])), measured.arrays[EMBEDDING], public)
+
+
+def _distances(
+    embedding: ReleasedEmbedding, records: np.ndarray, labels: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Norm of (synthetic - released) and of the synthetic embedding, by class, over the first few blocks."""
+    design = embedding.design
+    blocks = min(_CHECKED_BLOCKS, design.blocks)
+    apart, size = np.zeros(design.classes), np.zeros(design.classes)
+    for block in range(blocks):
+        totals = np.zeros((design.classes, design.numbers), dtype=np.int64)
+        design.features.add(block, records, labels, totals)
+        unit = AMPLITUDE * np.sqrt(design.features.frequencies) * np.maximum(counts, 1)[:, None]
+        means = totals[:, : 2 * design.features.frequencies] / unit
+        apart += np.square(means - embedding.block(block)).sum(axis=1)
+        size += np.square(means).sum(axis=1)
+    return np.sqrt(apart / blocks), np.sqrt(size / blocks)
+
+
+def _shape(options: KernelOptions, domain: TableDomain) -> Shape:
+    from understudy.pipelines.methods.kernel.generators import Shape
+
+    return Shape(width_of(options, domain), picture_of(options, domain))
+
+
+def _architecture(generate: GenerateSpec, shape: Shape) -> Any:
+    if generate.generator == "auto":
+        return "conv" if shape.has_convolutions else "mlp"
+    if generate.generator != "mlp" and not shape.has_convolutions:
+        raise SpecError(
+            f"generate.generator: {generate.generator} makes pictures of 28 or 32 pixels with 1 or 3 channels",
+            "use mlp, or auto, for records of another shape",
+        )
+    return generate.generator
+
+
+def _training(generate: GenerateSpec, shape: Shape) -> TrainingPlan:
+    from understudy.pipelines.methods.kernel.training import TrainingPlan, device_named
+
+    return TrainingPlan(
+        architecture=_architecture(generate, shape),
+        steps=generate.training_steps or TrainingPlan.steps,
+        one_a_class=generate.one_a_class,
+        device=device_named(generate.device),
+    )
+
+
+def _training_key(embedding: ReleasedEmbedding, plan: TrainingPlan) -> str:
+    """Names a training run: what was released, how it is trained on, and by which version. All of it is public."""
+    data = sha256(np.ascontiguousarray(embedding.released).tobytes()).hexdigest()
+    facts = {"plan": asdict(plan), "design": to_facts(embedding.design), "version": __version__}
+    return hash_of({"released": data, **facts})
+
+
+def _check_mix(generate: GenerateSpec, names: list[str]) -> None:
+    if isinstance(generate.class_mix, dict) and not set(generate.class_mix) <= set(names):
+        strange = sorted(set(generate.class_mix) - set(names))
+        raise SpecError(f"generate.class_mix: no class is called {', '.join(strange)}", f"use {', '.join(names)}")
+
+
+def _labels(embedding: ReleasedEmbedding, generate: GenerateSpec, names: list[str], rows: int) -> np.ndarray:
+    """Classes of the rows to make: shares by largest remainder, classes interleaved."""
+    if isinstance(generate.class_mix, dict):
+        shares = np.array([generate.class_mix.get(name, 0.0) for name in names])
+    elif generate.class_mix == "equal":
+        shares = np.ones(len(names))
+    else:
+        shares = np.where(embedding.standing_out, embedding.sizes, 0.0)
+    shares = shares / shares.sum() if shares.sum() > 0 else np.full(len(names), 1 / len(names))
+    counts = np.floor(shares * rows).astype(np.int64)
+    remainders = np.argsort(counts - shares * rows, kind="stable")
+    counts[remainders[: rows - counts.sum()]] += 1
+    places = np.concatenate([(np.arange(count) + 0.5) / max(count, 1) for count in counts])
+    labels: np.ndarray = np.repeat(np.arange(len(names)), counts)[np.argsort(places, kind="stable")]
+    return labels
+
+
+def _charges(decision: Decision) -> tuple[PlannedCharge, ...]:
+    design = decision.design
+    if design.release == "once":
+        return (PlannedCharge(EMBEDDING, design.event()),)
+    return tuple(
+        PlannedCharge(f"{STEPS}-{number:05d}", design.event(stop - start))
+        for number, (start, stop) in enumerate(chunks_of(design))
+    )
+
+
+def _noise(decision: Decision) -> tuple[NoiseLine, ...]:
+    design = decision.design
+    releases = 1 if design.release == "once" else design.blocks
+    scale = AMPLITUDE * np.sqrt(design.blocks_a_release * design.features.frequencies)
+    std = float(design.sigma / scale)
+    lines = [NoiseLine("class embeddings", design.classes * (design.numbers - 1) * releases, std, "in records")]
+    if design.counted:
+        lines.append(NoiseLine("class sizes", design.classes * releases, design.sigma / design.count_weight))
+    return tuple(lines)
+
+
+def _steps(decision: Decision) -> tuple[str, ...]:
+    design = decision.design
+    what = f"{design.features.frequencies * design.blocks_a_release:,} random frequencies"
+    if design.release == "once":
+        first = f"embed every class with {what} and add rounded Gaussian noise, once"
+    else:
+        first = f"{design.blocks:,} times: sample rows at rate {design.rate:g}, embed them with {what}, add noise"
+    return (first, "train a generator on the released embeddings alone", "sample it class by class")
+
+
+def _details(decision: Decision) -> dict[str, Any]:
+    design: EmbeddingDesign = decision.design
+    return {
+        "design": to_facts(design),
+        "release": design.release,
+        "noise_multiplier": design.noise_multiplier,
+        "epsilon_charged": decision.loss.epsilon,
+        "accountant": decision.loss.accountant,
+        "schedules": [asdict(schedule) for schedule in decision.schedules],
+    }

@@ -1,0 +1,92 @@
+"""How much noise the mixtures need: calibration of the sound event, and the sweep over the order of mixing.
+
+Theorem. The release is one Gaussian event (class statistics, if bought) and T Poisson-subsampled Gaussians
+  (`mechanism`); they compose adaptively, and the noise returned keeps the composed loss within the budget
+  under the account's accountant (PLD where it applies), which is asked last, whatever the search did.
+Relation. ADD_REMOVE.
+Noise unit. `noise_multiplier` = std of a mixture's sum / norm bound of one record.
+Choosing l. The paper picks l on the real test set, which is itself an unaccounted release. Here it is
+  chosen from public numbers alone. Along one direction that carries a share v of a record's squared norm,
+  mixtures have variance l v (signal) + z^2 (noise); T of them tell the signal's variance with relative
+  precision snr = sqrt(T) l v / (l v + z^2), which is what any later estimate of a class's shape rests on.
+Reference. privacy.md sections 2 and 5; Doroshenko et al. 2022 for pessimistic discretisation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.methods.mixing.mechanism import MixtureDesign
+from understudy.pipelines.methods.mixing.paper import theorem_1_epsilon
+from understudy.pipelines.privacy.accounting import Loss, calibrate_gaussian, composed_loss
+from understudy.pipelines.privacy.events import Gaussian
+from understudy.pipelines.privacy.noise.calibration import sampled_multiplier
+from understudy.pipelines.privacy.relation import Budget, Relation
+
+ORDERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+DIRECTIONS = 64
+"""A record's energy is taken to spread over this many directions (fewer, if it has fewer numbers)."""
+
+
+@dataclass(frozen=True)
+class OrderChoice:
+    """One line of the sweep: what this order costs in noise and buys in signal."""
+
+    order: int
+    noise_multiplier: float
+    mixture_std: float
+    signal_to_noise: float
+
+
+def statistics_multiplier(budget: Budget, share: float) -> float:
+    """Noise of a Gaussian that uses `share` of the budget's squared mu (mu^2 adds up over Gaussians)."""
+    return calibrate_gaussian(budget) / math.sqrt(share)
+
+
+def calibrated(design: MixtureDesign, mixtures: int, spent: float | None, budget: Budget, tolerance: float) -> float:
+    """Smallest multiplier (relative `tolerance`, rounded up) that keeps mixtures and what is `spent` in budget."""
+    distance = 1.0 if design.sampler == "poisson" else 2.0  # the event's multiplier is the design's over this
+    return distance * sampled_multiplier(design.inclusion, mixtures, spent, budget, tolerance)
+
+
+def certified(design: MixtureDesign, mixtures: int, spent: float | None, budget: Budget) -> tuple[MixtureDesign, Loss]:
+    """The design with its noise set and the loss that the ledger's own accountant reports for the whole release."""
+    z = calibrated(design, mixtures, spent, budget, tolerance=1e-3)
+    for _ in range(20):
+        final = replace(design, noise_multiplier=z)
+        events = [final.event(mixtures)] + ([] if spent is None else [Gaussian(spent)])
+        loss = composed_loss(events, float(budget.delta), Relation.ADD_REMOVE)
+        if loss.epsilon <= float(budget.epsilon):
+            return final, loss
+        z *= 1.01
+    raise SpecError("no noise level fits this budget", "raise epsilon, or lower the order or the number of records")
+
+
+def sweep(
+    orders: Sequence[int],
+    design_at: Callable[[int], MixtureDesign],
+    mixtures: int,
+    width: int,
+    spent: float | None,
+    budget: Budget,
+) -> list[OrderChoice]:
+    """The table `understudy plan` prints; the order with the largest predicted signal-to-noise is the choice."""
+    lines = []
+    share = 1.0 / min(width, DIRECTIONS)
+    for order in orders:
+        design = design_at(order)
+        if design.inclusion > 1:
+            continue
+        z = calibrated(design, mixtures, spent, budget, tolerance=0.02)
+        snr = math.sqrt(mixtures) * order * share / (order * share + z * z)
+        lines.append(OrderChoice(order, z, z / order, snr))
+    return lines
+
+
+def paper_epsilon(design: MixtureDesign, class_size: float, mixtures: int, delta: float) -> float:
+    """What the paper's corrected theorem would say at this noise, with its own label noise at the same std."""
+    std = design.noise_multiplier / design.order
+    return theorem_1_epsilon(design.order, std, std, max(design.order, round(class_size)), mixtures, delta)

@@ -1,0 +1,241 @@
+"""Mixing as a method of the flow: class statistics are bought once, then noisy mixtures, slice by slice.
+
+The guarantees are those of `statistics` and `mechanism`; everything after `purchase` is post-processing.
+Supported: relation add_remove, one row a unit. Replaced rows, units of several rows and OpenDP noise are
+refused with a SpecError (`options` says why). Classes are the codes of the label column, `other` and null
+included, so a class that is empty, smaller than the order or undeclared changes what is summed and nothing
+else.
+Reference. Saha, Tonoy & Imtiaz, DP-CDA: Enhanced Privacy Preservation in Dataset Synthesis Through
+  Randomized Mixing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.methods.base import (
+    Agreement,
+    MethodPlan,
+    NoiseLine,
+    PlannedCharge,
+    PrivateTable,
+    Progress,
+    Purchase,
+)
+from understudy.pipelines.methods.mixing.design import Decision, MixingDesign, decide
+from understudy.pipelines.methods.mixing.options import MixingOptions, feature_columns, mixing_options
+from understudy.pipelines.methods.mixing.release import (
+    Frame,
+    bought_frame,
+    class_rows,
+    draw_slice,
+    draw_statistics,
+    mixture_records,
+    records_per_class,
+)
+from understudy.pipelines.methods.mixing.restore import SumReader
+from understudy.pipelines.methods.mixing.slices import SlicedArrays, slice_key, table_of
+from understudy.pipelines.methods.unit_values import read_vectors, to_batch, to_unit, unit_column
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.coding.encode import encode_column
+from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.reading.numbers import bounds
+
+STATISTICS = "class-statistics"
+MIXTURES = "mixtures"
+
+
+class MixingMethod:
+    name = "mixing"
+
+    def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan:
+        options = mixing_options(spec, domain)
+        features = feature_columns(options, domain)
+        classes = domain.columns[domain.index(options.label)].size
+        decision = decide(options, classes, len(features), spec.privacy.budget)
+        design = decision.design
+        if spec.publish.rows is not None and spec.publish.rows > design.records:
+            raise SpecError(
+                f"publish.rows asks for {spec.publish.rows:,} rows, but {design.records:,} records are mixed",
+                "raise method.records, which costs budget, or publish fewer rows",
+            )
+        return MethodPlan(self.name, _charges(design), _noise(design), _steps(design), _details(decision))
+
+    def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
+        options = mixing_options(spec, table.domain)
+        design = MixingDesign.from_facts(plan.details["design"])
+        charges = list(plan.charges)
+        arrays, frame, records, rows = _centred(table, options, design, charges, purchase)
+        names = table.domain.columns[table.domain.index(options.label)].code_labels()
+        counts = records_per_class(options, design, names, frame.sizes)
+        for charge, (start, stop) in zip(charges, design.slices, strict=True):
+            wanted = [min(max(count - start, 0), stop - start) for count in counts]
+
+            def draw(randomness: RandomSource, wanted: list[int] = wanted) -> Measurement:
+                released = draw_slice(records, rows, wanted, design, options.label_noise, randomness)
+                return Measurement(MIXTURES, {"wanted": wanted}, released)
+
+            bought = purchase(charge, draw)
+        facts = {"design": design.to_facts(), "counts": counts, "options": options.model_dump(mode="json")}
+        if len(charges) == 1:
+            arrays.update({slice_key(name, 0): array for name, array in bought.arrays.items()})
+            return Measurement(self.name, facts, arrays)
+        return Measurement(self.name, facts, SlicedArrays(arrays, purchase, charges, tuple(bought.arrays)))
+
+    def generate(
+        self,
+        measured: Measurement,
+        spec: ReleaseSpec,
+        domain: TableDomain,
+        rows: int | None,
+        progress: Progress,
+    ) -> pa.Table:
+        count = sum(measured.facts["counts"]) if rows is None else rows
+        batches = self.generate_batches(measured, spec, domain, rows, progress)
+        return table_of(batches, 8 * count * len(domain.columns))
+
+    def generate_batches(
+        self,
+        measured: Measurement,
+        spec: ReleaseSpec,
+        domain: TableDomain,
+        rows: int | None,
+        progress: Progress,
+    ) -> Iterator[pa.RecordBatch]:
+        """The records in blocks, classes interleaved; a caller that writes them as they come needs no table of them."""
+        options = mixing_options(spec, domain)
+        reader = sum_reader(measured, options, domain, spec.generate.denoise or "spectral", spec.generate.image)
+        if rows is not None and rows > reader.records:
+            raise SpecError(f"only {reader.records:,} records were mixed", "publish fewer rows")
+        wanted = reader.records if rows is None else rows
+        done = 0
+        for units, labels in reader.blocks():
+            take = min(len(labels), wanted - done)
+            yield to_batch(units[:take], labels[:take], options.label, domain, done + 1)
+            done += take
+            progress(done, wanted, "records restored")
+            if done == wanted:
+                return
+
+    def agreement(self, synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
+        """Mean distance, over columns, of each class's synthetic mean from the released one, in half ranges."""
+        options = MixingOptions.model_validate(measured.facts["options"])
+        reader = sum_reader(measured, options, domain, "none", None)
+        released = np.clip(reader.class_means(), -1.0, 1.0)
+        columns = feature_columns(options, domain)
+        label = domain.columns[domain.index(options.label)]
+        codes = encode_column(synthetic.column(options.label), label)
+        units = np.stack([unit_column(synthetic.column(column.name), column) for column in columns], axis=1)
+        lines = []
+        for k, name in enumerate(label.code_labels()):
+            if reader.counts[k] and (codes == k).any():
+                distance = float(np.abs(units[codes == k].mean(axis=0) - released[k]).mean())
+                lines.append(Agreement(f"mean of class {name}", distance, reader.spread_of_a_record(k)))
+        return lines
+
+
+def public_frame(options: MixingOptions, domain: TableDomain) -> Frame:
+    """Public constants in unit coordinates: 0 and 1 unless the spec gives its own."""
+    features = feature_columns(options, domain)
+    label = domain.columns[domain.index(options.label)]
+    centre, scale = np.zeros(len(features)), np.ones(len(features))
+    for j, column in enumerate(features):
+        if isinstance(options.centre, dict):
+            centre[j] = to_unit(np.array([options.centre[column.name]]), column)[0]
+        if isinstance(options.scale, dict):
+            low, high = bounds(column)
+            scale[j] = options.scale[column.name] / max((high - low) / 2, 1e-300)
+    sizes = np.ones(label.size)
+    if options.class_sizes is not None:
+        sizes = np.array([max(1, options.class_sizes[name]) for name in label.code_labels()], dtype=float)
+    return Frame(np.tile(centre, (label.size, 1)), scale, sizes)
+
+
+def sum_reader(
+    measured: Measurement,
+    options: MixingOptions,
+    domain: TableDomain,
+    denoise: Literal["none", "spectral"],
+    image: tuple[int, int] | None,
+) -> SumReader:
+    design = MixingDesign.from_facts(dict(measured.facts["design"]))
+    frame = bought_frame(public_frame(options, domain), measured.arrays.get("statistics"), design, options)
+    return SumReader(design, frame, list(measured.facts["counts"]), measured.arrays, denoise, image)
+
+
+def _centred(
+    table: PrivateTable,
+    options: MixingOptions,
+    design: MixingDesign,
+    charges: list[PlannedCharge],
+    purchase: Purchase,
+) -> tuple[dict[str, np.ndarray], Frame, np.ndarray, list[np.ndarray]]:
+    """What was bought first (taken off `charges`), and the records on the grid; the table itself is let go of here."""
+    values, labels = read_vectors(table, options.label)
+    constants = public_frame(options, table.domain)
+    arrays: dict[str, np.ndarray] = {}
+    if design.statistics is not None:
+
+        def draw(randomness: RandomSource) -> Measurement:
+            noisy = draw_statistics(values, labels, design, constants, randomness)
+            return Measurement(STATISTICS, {}, {"statistics": noisy})
+
+        arrays["statistics"] = purchase(charges.pop(0), draw).arrays["statistics"]
+    frame = bought_frame(constants, arrays.get("statistics"), design, options)
+    return arrays, frame, mixture_records(values, labels, design, frame), class_rows(labels, design.classes)
+
+
+def _charges(design: MixingDesign) -> tuple[PlannedCharge, ...]:
+    charges = [] if design.statistics is None else [PlannedCharge(STATISTICS, design.statistics.event)]
+    slices = design.slices
+    for number, (start, stop) in enumerate(slices):
+        stage = MIXTURES if len(slices) == 1 else f"{MIXTURES}-{number:05d}"
+        charges.append(PlannedCharge(stage, design.mixtures.event(stop - start)))
+    return tuple(charges)
+
+
+def _noise(design: MixingDesign) -> tuple[NoiseLine, ...]:
+    lines = []
+    if design.statistics is not None:
+        std = design.statistics.sigma * design.statistics.unit
+        lines.append(NoiseLine("class sums", design.classes * design.width, std, "features scaled to [-1, 1]"))
+    std = design.mixtures.sigma * design.unit
+    note = f"a mean of about {design.mixtures.order} records has noise {std / design.mixtures.order:.4g}"
+    return (*lines, NoiseLine("mixture sums", design.classes * design.per_class * design.width, std, note))
+
+
+def _steps(design: MixingDesign) -> tuple[str, ...]:
+    bought = () if design.statistics is None else ("buy class sizes and means once, and centre every class",)
+    return (
+        *bought,
+        f"mix about {design.mixtures.order} records of one class at a time, {design.records:,} times",
+        "add rounded Gaussian noise to every mixture, once",
+        "restore records from the released mixtures alone",
+    )
+
+
+def _details(decision: Decision) -> dict[str, Any]:
+    design = decision.design
+    return {
+        "design": design.to_facts(),
+        "order": design.mixtures.order,
+        "epsilon_charged": decision.loss.epsilon,
+        "accountant": decision.loss.accountant,
+        "epsilon_by_the_papers_theorem": decision.paper_epsilon,
+        "orders": [
+            {
+                "order": line.order,
+                "noise_multiplier": line.noise_multiplier,
+                "noise_of_a_mean": line.mixture_std,
+                "signal_to_noise": line.signal_to_noise,
+            }
+            for line in decision.sweep
+        ],
+    }

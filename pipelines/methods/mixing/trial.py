@@ -1,0 +1,89 @@
+"""Trying orders on a public table that resembles the private one: what the signal-to-noise rule can only predict.
+
+Guarantee. None is needed and none is given: every row here is public, so nothing is charged and the noise may come from
+any generator. Never pass the private table: a choice made on it is a release that nobody accounts for, which is how
+the paper finds its l.
+How. Half of the public rows, drawn again up to the number of rows the spec declares, are released as the method would
+release them, at the spec's own budget and each order in turn; one Gaussian a class, fitted to the synthetic records,
+is scored on the other half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.pipelines.evaluation.classifiers import discriminant_accuracy
+from understudy.pipelines.methods.base import PlannedCharge
+from understudy.pipelines.methods.mixing.method import MixingMethod
+from understudy.pipelines.methods.mixing.options import mixing_options
+from understudy.pipelines.methods.unit_values import read_vectors
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.spec.model import MethodSpec, ReleaseSpec
+from understudy.pipelines.table.domain import TableDomain
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One order, and how well records released with it teach to tell classes apart."""
+
+    order: int
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class PublicTable:
+    """A public stand-in with the columns of the spec, in the shape of a private table."""
+
+    domain: TableDomain
+    table: pa.Table
+
+    def record_batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self.table.select(self.domain.names).to_batches()
+
+    def counts(self, cliques: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+        raise NotImplementedError("mixing counts nothing")
+
+
+class _NumpyWords:
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def words(self, count: int) -> np.ndarray:
+        return self._rng.integers(0, 2**64, count, dtype=np.uint64)
+
+
+def try_orders(spec: ReleaseSpec, public: pa.Table, orders: Sequence[int], seed: int = 0) -> list[Trial]:
+    """A line for each order. Costs no budget; give the best one as `method.order`."""
+    domain = TableDomain.of(spec)
+    options = mixing_options(spec, domain)
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permutation(public.num_rows)
+    known, held_out = np.array_split(shuffled, 2)
+    stand_in = PublicTable(domain, public.take(rng.choice(known, options.rows)))
+    test = read_vectors(PublicTable(domain, public.take(held_out)), options.label)
+    trials = []
+    for order in orders:
+        changed = MethodSpec.model_validate({**spec.method.options, "name": spec.method.name, "order": order})
+        tried = spec.model_copy(update={"method": changed})
+        records, labels = _released(tried, stand_in, _NumpyWords(rng))
+        trials.append(Trial(order, discriminant_accuracy(records, labels, np.nan_to_num(test[0]), test[1])))
+    return trials
+
+
+def _released(spec: ReleaseSpec, table: PublicTable, randomness: RandomSource) -> tuple[np.ndarray, np.ndarray]:
+    method = MixingMethod()
+    bought: dict[str, Measurement] = {}
+
+    def purchase(charge: PlannedCharge, draw: Callable[[RandomSource], Measurement]) -> Measurement:
+        if charge.stage not in bought:
+            bought[charge.stage] = draw(randomness)
+        return bought[charge.stage]
+
+    measured = method.measure(table, spec, method.plan(spec, table.domain), purchase)
+    made = method.generate(measured, spec, table.domain, None, lambda done, steps, note: None)
+    return read_vectors(PublicTable(table.domain, made), spec.method.options["label"])

@@ -1,0 +1,130 @@
+"""PrivPGD, Algorithm 3 in full: projection, particle descent, finalisation; then a discrete polish.
+
+Input is what was already released with noise, so everything here is post-processing (Lemma 3.2) and costs
+nothing. Against the paper: particles start as a draw from the best tree of the targets instead of uniform
+noise; targets are reconciled and shrunk before projection; and snapping is followed by redraws, which leave no
+structure that the targets do not ask for, and by single-code moves towards the target counts, which recover what
+rounding to the grid loses.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from math import cos, pi
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
+from understudy.pipelines.methods.privpgd.constraints import Constraint
+from understudy.pipelines.methods.privpgd.directions import TransportPlan, build_plan
+from understudy.pipelines.methods.privpgd.embedding import build_embedding
+from understudy.pipelines.methods.privpgd.polish import polish
+from understudy.pipelines.methods.privpgd.problem import GenerationError, GridColumn, NoisyMarginal, validate
+from understudy.pipelines.methods.privpgd.repair import replace_broken_rows
+from understudy.pipelines.methods.privpgd.start import draw_from_tree
+from understudy.pipelines.methods.privpgd.targets import build_targets
+from understudy.pipelines.methods.privpgd.transport import CpuParticles
+
+Int32Array = npt.NDArray[np.int32]
+Progress = Callable[[int, int, float], None]
+
+MOST_PARTICLES = 100_000
+
+
+class Particles(Protocol):
+    def step(self, chosen: npt.NDArray[np.intp], slices: npt.NDArray[np.intp], rate: float) -> float: ...
+    def points(self) -> npt.NDArray[np.float32]: ...
+
+
+def synthesize(
+    marginals: Sequence[NoisyMarginal],
+    columns: Sequence[GridColumn],
+    rows: int,
+    config: PrivPGDConfig = PrivPGDConfig(),
+    *,
+    constraints: Sequence[Constraint] = (),
+    total: float | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Int32Array:
+    """Codes [rows, columns] whose marginals match the noisy ones as far as the noise lets them be known.
+
+    `total` is the table's number of rows where that is public (REPLACE_ONE); otherwise it is estimated from
+    the marginals. A column that no marginal covers is uniform. Every row obeys the hard rules
+    among `constraints`. `seed` makes a run repeatable; it protects
+    nothing and need not be secret. `progress` is told (epochs done, epochs in all, mean SW2^2 of the
+    epoch).
+    """
+    validate(marginals, columns)
+    if rows < 0:
+        raise GenerationError(f"cannot generate {rows} rows.", "Ask for zero rows or more.")
+    sizes = [column.size for column in columns]
+    rules = [rule for c in constraints if (rule := c.rule(sizes)) is not None]
+    penalties = [penalty for c in constraints if (penalty := c.penalty(sizes)) is not None]
+    rng = np.random.default_rng(seed)
+    targets = build_targets(marginals, columns, total)
+    particles = config.particles or min(max(rows, 1), MOST_PARTICLES)
+    codes = draw_from_tree([t.probabilities for t in targets.single], targets.pairs, particles, rng)
+    if targets.joint and config.epochs:
+        embedding = build_embedding(columns)
+        plan = build_plan(targets.joint, embedding, config.direction_pool, config.quantiles, rng)
+        cloud = _particles_on(config.device, embedding.place(codes), plan, config.bins)
+        descend(cloud, plan, config, rng, progress)
+        codes = embedding.snap(cloud.points())
+    codes = resize(codes, rows, rng)
+    fit = [*targets.joint, *targets.single]
+    polish(codes, fit, sizes, config.polish_sweeps, rng, rules, penalties, config.redraws)
+    if rules and replace_broken_rows(codes, rules, sizes, rng):
+        polish(codes, fit, sizes, config.polish_sweeps, rng, rules, penalties)
+    return codes
+
+
+def descend(
+    cloud: Particles,
+    plan: TransportPlan,
+    config: PrivPGDConfig,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> float:
+    """Mini-batch particle descent with a rate falling as a cosine; returns the last epoch's loss.
+
+    Stops early once the loss is below what the noise alone would leave: from there on it would fit noise.
+    """
+    loss = float("inf")
+    for epoch in range(config.epochs):
+        rate = config.learning_rate * (1.0 + cos(pi * epoch / config.epochs)) / 2.0
+        order, losses = rng.permutation(plan.marginals), []
+        for first in range(0, len(order), config.batch):
+            chosen = order[first : first + config.batch]
+            pool = np.argsort(rng.random((len(chosen), config.direction_pool)), axis=1)
+            losses.append(cloud.step(chosen, pool[:, : config.directions], rate))
+        loss = float(np.mean(losses))
+        if progress is not None:
+            progress(epoch + 1, config.epochs, loss)
+        if loss <= plan.floor:
+            break
+    return loss
+
+
+def resize(codes: Int32Array, rows: int, rng: np.random.Generator) -> Int32Array:
+    """`rows` of the given rows: each equally often, up to one."""
+    have = codes.shape[0]
+    extra = rng.permutation(have)[: rows % have]
+    return np.concatenate([np.tile(codes, (rows // have, 1)), codes[extra]])
+
+
+def _particles_on(device: str, points: npt.NDArray[np.float32], plan: TransportPlan, bins: int) -> Particles:
+    # torch takes seconds to import, and a machine without a GPU needs none of it.
+    if device == "cuda" or (device == "auto" and shutil.which("nvidia-smi")):
+        import torch
+
+        from understudy.pipelines.methods.privpgd.transport_torch import TorchParticles
+
+        if torch.cuda.is_available():
+            return TorchParticles(points, plan, bins, "cuda")
+        if device == "cuda":
+            raise GenerationError("device cuda was asked for, but torch finds none.", "Use device: auto or cpu.")
+    return CpuParticles(points, plan, bins)

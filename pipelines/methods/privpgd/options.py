@@ -1,0 +1,47 @@
+"""What a spec may say under `method:` for privpgd."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from understudy.pipelines.counting.workload import Named, Split
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.methods.privpgd.statistics import StatisticOptions, refuse_what_cannot_be_bought
+from understudy.pipelines.spec.columns import Public
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.options import read_options
+from understudy.pipelines.table.domain import TableDomain
+
+
+class PrivPGDOptions(Public):
+    marginals: Named | Literal["adaptive"] | tuple[tuple[str, ...], ...] = Field(
+        "all-2way", description="which marginals are measured; adaptive chooses them round by round, for a price"
+    )
+    one_way_share: float = Field(
+        0.1, ge=0, le=0.9, description="part of the budget set aside for one-way marginals, which anchor the others"
+    )
+    split: Split = Field("equal", description="how the wider marginals share the rest: equally, or more for more cells")
+    candidates: Named | tuple[tuple[str, ...], ...] = Field(
+        "all-2way", description="adaptive only: the marginals it may choose from"
+    )
+    statistics: dict[str, StatisticOptions] = Field({}, description="shares of rows to keep or to hide, bought by name")
+    rounds: int | None = Field(
+        None, ge=1, le=1000, description="adaptive only: marginals it chooses; default: twice the number of columns"
+    )
+
+
+def privpgd_options(spec: ReleaseSpec, domain: TableDomain) -> PrivPGDOptions:
+    options = read_options(spec, PrivPGDOptions)
+    refuse_what_cannot_be_bought(options.statistics, spec, domain)
+    if options.marginals == "adaptive":
+        if options.statistics:
+            raise SpecError(
+                "method.statistics cannot be bought with adaptive selection", "name marginals, or drop them"
+            )
+        if options.one_way_share == 0:
+            raise SpecError("method.one_way_share is 0, but adaptive selection starts from them", "try 0.2")
+        if spec.privacy.noise != "rounded":
+            raise SpecError("adaptive selection draws rounded Gaussian noise only", "set privacy.noise to rounded")
+    return options

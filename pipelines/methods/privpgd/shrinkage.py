@@ -1,0 +1,154 @@
+"""Empirical Bayes: signed noisy tables pulled towards what is better known, as far as their noise deserves.
+
+Method: a table over A is written as the maximum-entropy table E that its own sub-marginals imply (for a
+pair, the product of its columns) plus an interaction R, the part no sub-marginal sees. R sums to zero along
+every axis, and so does the noise that is left in it: of v per cell, the product of 1 - 1/size over the axes.
+Up to three estimates of the interaction are made and combined:
+- Wiener: prior N(0, t E) per cell (departures scale as counts do), t by maximum likelihood for each table,
+  posterior mean R t E / (t E + noise). Good where a few cells stand out; cells expected empty stay empty.
+- Spectral, for pairs: singular values shrunk optimally for squared error (Gavish and Donoho 2017, Frobenius
+  loss). Good where a few latent factors drive the whole table.
+- Shared, for pairs: what follows the factors that all pairs have in common (`factors`).
+They are mixed as their estimated risk asks (`stein`; for spectral functions Candes, Sing-Long and Trzasko 2013).
+Where noise rules, a table falls back to E: the maximum-entropy bias that lets graphical models win at small
+epsilon. Where data rule, it is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations, groupby
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.pipelines.methods.privpgd.factors import shared_interactions
+from understudy.pipelines.methods.privpgd.projection import maximum_entropy, project_to_marginals, project_to_simplex
+from understudy.pipelines.methods.privpgd.reconcile import Estimate
+from understudy.pipelines.methods.privpgd.stein import Shrunk, least_risk
+
+FloatArray = npt.NDArray[np.float64]
+Subset = tuple[int, ...]
+
+PRIOR_SCALES = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 61)])
+# A long thin table has few factors to find and a costly decomposition; the Wiener estimate serves it alone.
+MOST_SPECTRAL_CELLS = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A probability table and the mean variance of what is still unknown in a cell."""
+
+    probabilities: FloatArray
+    variance: float
+
+
+def shrink_all(estimates: Mapping[Subset, Estimate], total: float) -> dict[Subset, Table]:
+    """Tables for every subset of `estimates` (which must come smallest first); `total` is n.
+
+    With less than one row in all there is nothing to learn, and every table is uniform.
+    """
+    tables: dict[Subset, Table] = {}
+    scale = max(total, 1.0)
+    for order, level in groupby(estimates, key=len):
+        scaled = {s: (estimates[s].counts / scale, estimates[s].variance / scale**2) for s in level}
+        if total < 1.0:
+            tables |= {s: Table(np.full(p.shape, 1.0 / p.size), v) for s, (p, v) in scaled.items()}
+        elif order == 1:
+            tables |= {s: Table(project_to_simplex(p), v) for s, (p, v) in scaled.items()}
+        else:
+            tables |= _shrink_level(scaled, tables)
+    return tables
+
+
+def _shrink_level(
+    observed: Mapping[Subset, tuple[FloatArray, float]], tables: Mapping[Subset, Table]
+) -> dict[Subset, Table]:
+    """Tables for the subsets of one size, from their signed probabilities and variances and the smaller `tables`."""
+    lower = {
+        subset: {
+            kept: tables[tuple(subset[axis] for axis in kept)].probabilities
+            for kept in combinations(range(len(subset)), len(subset) - 1)
+        }
+        for subset in observed
+    }
+    expected = {s: maximum_entropy(lower[s], p.shape) for s, (p, _) in observed.items()}
+    residuals = {s: centred(p - expected[s]) for s, (p, _) in observed.items()}
+    variances = {s: v for s, (_, v) in observed.items()}
+    shared = shared_interactions({s: r for s, r in residuals.items() if r.ndim == 2}, variances)
+    shrunk = {}
+    for subset, residual in residuals.items():
+        variance = variances[subset]
+        estimate = shrink_interaction(residual, expected[subset], variance)
+        if subset in shared:
+            estimate = least_risk(residual, variance, estimate, shared[subset])
+        fitted = project_to_marginals(expected[subset] + estimate.interaction, lower[subset])
+        shrunk[subset] = Table(fitted, variance * max(estimate.freedom, 0.0) / residual.size)
+    return shrunk
+
+
+def shrink_interaction(residual: FloatArray, expected: FloatArray, variance: float) -> Shrunk:
+    """`residual`, which sums to zero along every axis, shrunk for noise of `variance` per cell."""
+    if 1 in residual.shape:
+        return Shrunk(np.zeros_like(residual), 0.0)
+    wiener = shrink_by_expectation(residual, expected, variance)
+    if residual.ndim != 2 or min(residual.shape) < 3 or residual.size > MOST_SPECTRAL_CELLS:
+        return wiener
+    return least_risk(residual, variance, wiener, shrink_by_spectrum(residual, variance))
+
+
+def centred(table: FloatArray) -> FloatArray:
+    """The part that no sub-marginal sees."""
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
+
+
+def shrink_by_expectation(residual: FloatArray, expected: FloatArray, variance: float) -> Shrunk:
+    """Posterior mean under the prior N(0, t expected), t of greatest likelihood on a logarithmic grid.
+
+    `residual` sums to zero along every axis, so a cell holds only a share of the noise: a quarter for two columns of
+    two values. Taking it for all of the noise would bury the weaker interactions of small tables.
+    """
+    share = math.prod(1.0 - 1.0 / size for size in residual.shape)
+    variance = variance * share
+    typical = variance / max(float(expected.mean()), 1e-300)
+    squared, mean = np.square(residual).ravel(), expected.ravel()
+    best, best_misfit = 0.0, np.inf
+    for scale in PRIOR_SCALES * typical:
+        spread = scale * mean + variance
+        misfit = float(np.sum(np.log(spread) + squared / spread))
+        if misfit < best_misfit:
+            best, best_misfit = float(scale), misfit
+    kept = best * expected / (best * expected + variance)
+    return Shrunk(residual * kept, share * float(kept.sum()))
+
+
+def shrink_by_spectrum(residual: FloatArray, variance: float) -> Shrunk:
+    """Optimal shrinkage of singular values in white noise, with its divergence.
+
+    `residual` sums to zero along both axes: its noise is that of a matrix smaller by one either way, its last value 0.
+    """
+    least, most = min(residual.shape) - 1, max(residual.shape) - 1
+    left, values, right = np.linalg.svd(residual, full_matrices=False)
+    left, values, right = left[:, :least], values[:least], right[:least]
+    unit = np.sqrt(variance * most)
+    shrunk = _shrink_values(values, unit, least / most)
+    nudge = 1e-4 * unit
+    slopes = (_shrink_values(values + nudge, unit, least / most) - shrunk) / nudge
+    squares = np.square(values)
+    spread = squares[:, None] - squares[None, :]
+    repulsion = np.divide((values * shrunk)[:, None], spread, out=np.zeros_like(spread), where=spread != 0.0)
+    ratio = np.divide(shrunk, values, out=np.zeros_like(values), where=values > 0.0)
+    freedom = float(slopes.sum() + (most - least) * ratio.sum() + 2.0 * repulsion.sum())
+    return Shrunk((left * shrunk) @ right, freedom)
+
+
+def _shrink_values(values: FloatArray, unit: float, aspect: float) -> FloatArray:
+    """Gavish and Donoho's shrinker for Frobenius loss; `unit` is sqrt(longer side) times the noise."""
+    scaled = values / unit
+    inside = np.maximum((scaled**2 - aspect - 1.0) ** 2 - 4.0 * aspect, 0.0)
+    above = scaled > 1.0 + np.sqrt(aspect)
+    return np.asarray(unit * np.where(above, np.sqrt(inside) / np.maximum(scaled, 1e-300), 0.0))

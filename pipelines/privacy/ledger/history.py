@@ -1,0 +1,182 @@
+"""The hash-chained history: every account's life, one line for each change, each line sealing the one before.
+
+Invariants checked by `verify`:
+- lines are numbered without gaps, each hash covers its line and the previous hash, and the account's row
+  holds the last;
+- replaying the lines gives exactly the accounts and charges that the tables hold;
+- each charge went CHARGED -> MEASURED or BURNT at most once, and its mid is the hash of what it names;
+- at every moment a charge was accepted, all events together were within the cap then in force.
+
+The chain shows edits and deletions by anyone who does not rewrite it whole; a head hash kept elsewhere
+(manifests carry it) shows that too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from understudy.pipelines.canonical import canonical_json
+from understudy.pipelines.privacy.events import from_json
+from understudy.pipelines.privacy.ledger.records import (
+    Account,
+    HistoryEntry,
+    State,
+    VerifyReport,
+    loss_of,
+    measurement_id,
+    within,
+)
+from understudy.pipelines.privacy.ledger.schema import accounts, charges, history
+from understudy.pipelines.privacy.relation import Budget, Relation, Unit
+
+OPENED, CAP_CHANGED, CHARGED, MEASURED, BURNT = "opened", "cap_changed", "charged", "measured", "burnt"
+_SEALED_COLUMNS = ("account", "release", "stage", "snapshot", "spec_hash", "attempt", "flow_run")
+
+
+def append(connection: Connection, account: str, action: str, mid: str, body: dict[str, Any]) -> HistoryEntry:
+    """Seal one more line. The caller holds the account's lock, so the head cannot move underneath."""
+    head = connection.execute(select(accounts).where(accounts.c.name == account)).one()
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    draft = HistoryEntry(account, head.history_seq + 1, at, action, mid, body, head.history_head, "")
+    entry = HistoryEntry(account, draft.seq, at, action, mid, body, draft.previous, draft.expected_hash())
+    connection.execute(
+        insert(history).values(
+            account=account,
+            seq=entry.seq,
+            at=at,
+            action=action,
+            mid=mid,
+            body=canonical_json(body),
+            previous=entry.previous,
+            hash=entry.hash,
+        )
+    )
+    connection.execute(
+        update(accounts).where(accounts.c.name == account).values(history_seq=entry.seq, history_head=entry.hash)
+    )
+    return entry
+
+
+def entries(connection: Connection, account: str | None = None) -> list[HistoryEntry]:
+    query = select(history).order_by(history.c.account, history.c.seq)
+    if account is not None:
+        query = query.where(history.c.account == account)
+    return [
+        HistoryEntry(row.account, row.seq, row.at, row.action, row.mid, json.loads(row.body), row.previous, row.hash)
+        for row in connection.execute(query)
+    ]
+
+
+def charge_facts(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a charge that never changes, as the history seals it."""
+    return {**{name: columns[name] for name in _SEALED_COLUMNS}, "event": json.loads(columns["event"])}
+
+
+def verify(connection: Connection) -> VerifyReport:
+    """Recompute everything from the history alone and compare. Reports all problems; raises on none."""
+    lines = entries(connection)
+    account_rows = {row.name: row for row in connection.execute(select(accounts))}
+    charge_rows = {row.mid: row for row in connection.execute(select(charges))}
+    replays = {name: _Replay(name) for name in account_rows}
+    problems: list[str] = []
+    for line in lines:
+        replay = replays.get(line.account)
+        if replay is None:
+            problems.append(f"history of {line.account!r} line {line.seq}: there is no such account")
+        else:
+            replay.take(line)
+    for name, row in account_rows.items():
+        replays[name].finish(row, {mid: charge for mid, charge in charge_rows.items() if charge.account == name})
+        problems += replays[name].problems
+    heads = {name: row.history_head for name, row in account_rows.items()}
+    return VerifyReport(len(account_rows), len(charge_rows), len(lines), heads, tuple(problems))
+
+
+@dataclass
+class _Replay:
+    """One account rebuilt line by line."""
+
+    name: str
+    account: Account | None = None
+    seq: int = 0
+    head: str = ""
+    states: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    events: Counter[Any] = field(default_factory=Counter)
+    unchecked: bool = False
+    problems: list[str] = field(default_factory=list)
+
+    def take(self, line: HistoryEntry) -> None:
+        if line.seq != self.seq + 1 or line.previous != self.head or line.hash != line.expected_hash():
+            self._report(f"line {line.seq}: the chain is broken here (a line was edited, removed or added by hand)")
+        self.seq, self.head = line.seq, line.hash
+        try:
+            self._apply(line)
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            self._report(f"line {line.seq}: unreadable ({type(error).__name__})")
+
+    def finish(self, row: Any, charge_rows: dict[str, Any]) -> None:
+        self._check_cap()
+        if (self.seq, self.head) != (row.history_seq, row.history_head):
+            self._report("the account's row names another last line than the history has")
+        if self.account != Account(
+            row.name, Relation(row.relation), Unit(row.entity, row.max_rows), Budget(row.epsilon, row.delta)
+        ):
+            self._report("relation, unit or cap differ from the history")
+        for mid in sorted(set(charge_rows) ^ set(self.states)):
+            self._report(f"charge {mid[:12]} is missing from {'the history' if mid in charge_rows else 'the charges'}")
+        for mid in sorted(set(charge_rows) & set(self.states)):
+            charge = charge_rows[mid]
+            if (charge.state, charge.measurement_sha256) != self.states[mid]:
+                self._report(f"charge {mid[:12]} is {charge.state}, the history says {self.states[mid][0]}")
+            if charge_facts(charge._mapping) != self.facts.get(mid):
+                self._report(f"charge {mid[:12]} differs from what the history sealed")
+
+    def _apply(self, line: HistoryEntry) -> None:
+        body = line.body
+        if line.action == OPENED:
+            if self.account is not None:
+                self._report(f"line {line.seq}: opened a second time")
+            self.account = Account(
+                self.name, Relation(body["relation"]), Unit(body["entity"], body["max_rows"]), _budget(body)
+            )
+        elif line.action == CAP_CHANGED and self.account is not None:
+            self._check_cap()
+            self.account = Account(self.name, self.account.relation, self.account.unit, _budget(body))
+        elif line.action == CHARGED:
+            named = measurement_id(body["account"], body["spec_hash"], body["snapshot"], body["stage"], body["attempt"])
+            if named != line.mid or line.mid in self.states:
+                self._report(f"line {line.seq}: charge {line.mid[:12]} is a duplicate or not named by its contents")
+            self.states[line.mid], self.facts[line.mid] = (State.CHARGED.value, None), body
+            self.events[from_json(body["event"])] += 1
+            self.unchecked = True
+        elif line.action in (MEASURED, BURNT):
+            if self.states.get(line.mid) != (State.CHARGED.value, None):
+                self._report(f"line {line.seq}: charge {line.mid[:12]} was not waiting for a measurement")
+            final = State.MEASURED if line.action == MEASURED else State.BURNT
+            self.states[line.mid] = (final.value, body["sha256"] if final is State.MEASURED else None)
+        else:
+            self._report(f"line {line.seq}: unknown action {line.action!r}")
+
+    def _check_cap(self) -> None:
+        """Loss only grows, so the last charge under each cap is the one to check."""
+        if not self.unchecked:
+            return
+        self.unchecked = False
+        if self.account is None or not within(loss_of(tuple(self.events.items()), self.account), self.account.cap):
+            self._report(f"line {self.seq}: the charges so far exceed the cap then in force")
+
+    def _report(self, problem: str) -> None:
+        self.problems.append(f"account {self.name!r}: {problem}")
+
+
+def _budget(body: dict[str, Any]) -> Budget:
+    return Budget(Decimal(body["epsilon"]), Decimal(body["delta"]))

@@ -1,0 +1,346 @@
+"""The ledger: who may spend how much, who has spent what, and the two transactions that make a release
+exactly-once.
+
+T1 (`charge`). In one transaction that holds the account: if the mid is new and all events of the account, in
+  every state, composed with this one stay within the cap, insert it as CHARGED in the caller's name. A
+  caller may draw noise only if the charge that `charge` returns is CHARGED and held by the caller's own
+  holder.
+T2 (`record_measurement`). `UPDATE ... WHERE state = 'CHARGED' AND holder = <who charged>`. If that
+  changed no row, the caller was burnt meanwhile: it must publish nothing.
+`burn` is the same fence towards BURNT. Nothing ever leaves MEASURED or BURNT, nothing is deleted, nothing is
+refunded.
+
+Invariants: at most one charge for each mid; the composed loss of all charges is within the cap whenever one
+is accepted; every change appends one sealed line to the account's history in the same transaction
+(`ledger_history`). Every unit of work recognises its own earlier success, so a commit whose answer was lost
+can be run again. No decision here depends on a clock; times are for the reader, and the lease (`spend`) only
+decides how long to wait.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from understudy.pipelines.canonical import canonical_json
+from understudy.pipelines.errors import LedgerError, SpecError
+from understudy.pipelines.privacy.accounting import Loss
+from understudy.pipelines.privacy.events import Event, to_json
+from understudy.pipelines.privacy.ledger import history as ledger_history
+from understudy.pipelines.privacy.ledger import rows
+from understudy.pipelines.privacy.ledger.database import Database
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.privacy.ledger.holder import Holder
+from understudy.pipelines.privacy.ledger.records import (
+    Account,
+    Balance,
+    Charge,
+    ChargeRequest,
+    EventCounts,
+    HistoryEntry,
+    State,
+    VerifyReport,
+    loss_of,
+)
+from understudy.pipelines.privacy.ledger.schema import MIGRATIONS, accounts, charges, schema
+from understudy.pipelines.privacy.relation import Budget, Relation, Unit
+
+__all__ = [
+    "Account",
+    "Balance",
+    "Charge",
+    "ChargeRequest",
+    "HistoryEntry",
+    "Holder",
+    "Ledger",
+    "State",
+    "VerifyReport",
+]
+
+LEASE_SECONDS = 60.0
+
+
+class Ledger:
+    """Opens (and if need be creates or migrates) the ledger at a sqlite:/// or postgresql+psycopg:// URL."""
+
+    def __init__(self, url: str, busy_seconds: float = 60.0, patience_seconds: float = 10.0) -> None:
+        self._database = Database(url, busy_seconds, patience_seconds)
+        self.where = self._database.where
+        self.id = self._database.read(lambda c: str(c.execute(select(schema.c.ledger_id)).scalar_one()))
+
+    # Accounts
+
+    def open_account(self, name: str, relation: Relation, unit: Unit, cap: Budget, reason: str = "") -> Account:
+        wanted = Account(name, relation, unit, cap)
+
+        def work(connection: Connection) -> Account:
+            found = rows.find_account(connection, name, lock=True)
+            if found is None:
+                rows.insert_account(connection, wanted, reason)
+                return wanted
+            if found != wanted:
+                raise SpecError(
+                    f"Account {name!r} is already open with {rows.describe_terms(found)}; "
+                    f"asked for {rows.describe_terms(wanted)}.",
+                    "Use the account as it is, change its cap with `understudy ledger cap` and a reason, or "
+                    "open another account. Relation and unit of an account never change.",
+                )
+            return found
+
+        return self._database.write(work)
+
+    def change_cap(self, name: str, cap: Budget, reason: str) -> Account:
+        """Lowering a cap below what is spent is allowed: it closes the account to further charges."""
+        if not reason.strip():
+            raise SpecError("A cap changes only for a recorded reason.", "Say why, in words, with --reason.")
+
+        def work(connection: Connection) -> Account:
+            found = rows.get_account(connection, name, lock=True)
+            if found.cap == cap:
+                return found
+            connection.execute(
+                update(accounts).where(accounts.c.name == name).values(epsilon=str(cap.epsilon), delta=str(cap.delta))
+            )
+            body = {**rows.cap_facts(cap), "was": rows.cap_facts(found.cap), "reason": reason}
+            ledger_history.append(connection, name, ledger_history.CAP_CHANGED, "", body)
+            return replace(found, cap=cap)
+
+        return self._database.write(work)
+
+    def account(self, name: str) -> Account:
+        return self._database.read(lambda connection: rows.get_account(connection, name))
+
+    def accounts(self) -> list[Account]:
+        query = select(accounts).order_by(accounts.c.name)
+        return self._database.read(lambda connection: [rows.to_account(row) for row in connection.execute(query)])
+
+    def balance(self, name: str) -> Balance:
+        def work(connection: Connection) -> tuple[Account, EventCounts, dict[str, int], str]:
+            by_state = select(charges.c.state, func.count()).where(charges.c.account == name).group_by(charges.c.state)
+            head = select(accounts.c.history_head).where(accounts.c.name == name)
+            account = rows.get_account(connection, name)
+            states = {state: int(count) for state, count in connection.execute(by_state)}
+            return (
+                account,
+                rows.event_counts(connection, name),
+                states,
+                str(connection.execute(head).scalar_one()),
+            )
+
+        account, events, states, head = self._database.read(work)
+        burnt = states.get(State.BURNT, 0)
+        return Balance(account, loss_of(events, account), sum(states.values()), burnt, head, events)
+
+    # Before any private read
+
+    def check(self, requests: Sequence[ChargeRequest], pay_again: bool = False) -> Loss:
+        """Step 0. Returns the account's composed loss once all the requests are paid; changes nothing."""
+        if not requests or len({request.account for request in requests}) != 1:
+            raise ValueError("check takes the requests of one release, which all name one account")
+
+        def work(connection: Connection) -> tuple[Account, EventCounts, list[Event]]:
+            account = rows.get_account(connection, requests[0].account)
+            unpaid = []
+            for request in requests:
+                rows.require_same_terms(account, request)
+                latest = rows.latest_attempt(connection, request)
+                if latest is None or (latest.state is State.BURNT and pay_again):
+                    unpaid.append(request.event)
+                elif latest.state is State.BURNT:
+                    raise rows.burnt_error(latest)
+            return account, rows.event_counts(connection, account.name), unpaid
+
+        account, events, unpaid = self._database.read(work)
+        return rows.affordable(account, events, unpaid, requests[0].release)
+
+    def attempt_for(self, request: ChargeRequest, pay_again: bool = False) -> int:
+        """Which attempt a run means: the latest made, or the next one if that is burnt and it is to be paid
+        again."""
+        latest = self._database.read(lambda connection: rows.latest_attempt(connection, request))
+        if latest is None:
+            return 0
+        return latest.attempt + (1 if pay_again and latest.state is State.BURNT else 0)
+
+    # Look-ups
+
+    def find(self, mid: str) -> Charge | None:
+        return self._database.read(lambda connection: rows.find_charge(connection, mid))
+
+    def unknown(self, mids: Iterable[str]) -> list[str]:
+        """Those that no charge was ever made for."""
+        known = self._database.read(lambda c: set(c.execute(select(charges.c.mid)).scalars()))
+        return [mid for mid in mids if mid not in known]
+
+    def resolve(self, prefix: str) -> str:
+        """The mid that starts with `prefix`, as people type it."""
+        query = select(charges.c.mid).where(charges.c.mid.startswith(prefix, autoescape=True)).limit(2)
+        found = self._database.read(lambda connection: list(connection.execute(query).scalars()))
+        if len(found) != 1 or len(prefix) < 6:
+            what = "more than one charge, or has too few digits" if found else "no charge"
+            raise SpecError(
+                f"{prefix!r} names {what}.",
+                "Give at least 6 digits of the charge's id; `understudy ledger history` lists them.",
+            )
+        return found[0]
+
+    def charges(self, account: str) -> list[Charge]:
+        return self._charges_where(charges.c.account == account)
+
+    def charges_of(self, account: str, release: str, snapshot: str) -> list[Charge]:
+        """What a release has bought of a snapshot, under whichever spec: a resume compares the spec
+        hashes."""
+        return self._charges_where(
+            charges.c.account == account, charges.c.release == release, charges.c.snapshot == snapshot
+        )
+
+    def _charges_where(self, *conditions: Any) -> list[Charge]:
+        query = select(charges).where(*conditions).order_by(charges.c.created_at, charges.c.mid)
+        return self._database.read(lambda connection: [rows.to_charge(row) for row in connection.execute(query)])
+
+    # The protocol
+
+    def charge(self, request: ChargeRequest, holder: Holder, lease_seconds: float = LEASE_SECONDS) -> Charge:
+        """T1. Returns the charge as it now stands, whoever made it; see the module for who may draw."""
+        self._prepare_composition(request)
+
+        def work(connection: Connection) -> Charge:
+            account = rows.get_account(connection, request.account, lock=True)
+            rows.require_same_terms(account, request)
+            found = rows.find_charge(connection, request.mid)
+            if found is not None:
+                return found
+            rows.require_previous_burnt(connection, request)
+            rows.affordable(account, rows.event_counts(connection, account.name), [request.event], request.release)
+            self._insert_charge(connection, request, holder, lease_seconds)
+            fault_point("inside_t1")
+            return rows.get_charge(connection, request.mid)
+
+        return self._database.write(work)
+
+    def record_measurement(self, mid: str, sha256: str, holder: Holder) -> Charge:
+        """T2, for the holder that charged. Raises ChargeBurnt if the charge was burnt meanwhile."""
+        body = {"sha256": sha256}
+        charge = self._settle(mid, holder, State.MEASURED, ledger_history.MEASURED, body, measurement_sha256=sha256)
+        if charge.state is State.MEASURED and charge.measurement_sha256 == sha256:
+            return charge
+        if charge.state is State.BURNT:
+            raise rows.burnt_error(charge)
+        raise LedgerError(
+            f"Charge {mid[:12]} ({charge.stage}) is {charge.state} by {charge.holder}; "
+            "this run's result was not taken.",
+            "Nothing was published from it. Run the release again: it will use what the ledger holds.",
+        )
+
+    def burn(self, mid: str, reason: str, holder: Holder | None = None) -> Charge:
+        """Give a charge up: its budget stays spent and it is never drawn. `holder` burns only that attempt's
+        charge."""
+        if not reason.strip():
+            raise SpecError("A charge is burnt only for a recorded reason.", "Say why, in words, with --reason.")
+        charge = self._settle(mid, holder, State.BURNT, ledger_history.BURNT, {"reason": reason}, reason=reason)
+        if charge.state is State.MEASURED and holder is None:
+            raise SpecError(
+                f"Charge {mid[:12]} ({charge.stage}) has its measurement; there is nothing to burn.",
+                "Releases may use it for free.",
+            )
+        return charge
+
+    def extend_lease(self, mid: str, holder: Holder, lease_seconds: float = LEASE_SECONDS) -> bool:
+        """Heartbeat. The lease never moves back, whatever the clock does."""
+        until = self._database.now + lease_seconds
+        longer = (
+            update(charges)
+            .where(charges.c.mid == mid, charges.c.state == State.CHARGED.value)
+            .where(charges.c.holder_token == holder.token, charges.c.lease_until < until)
+            .values(lease_until=until)
+        )
+        return self._database.write(lambda connection: connection.execute(longer).rowcount == 1)
+
+    def lease_expired(self, charge: Charge) -> bool:
+        return self._database.read(lambda c: bool(c.execute(select(self._database.now > charge.lease_until)).scalar()))
+
+    def _settle(
+        self, mid: str, holder: Holder | None, state: State, action: str, body: dict[str, Any], **columns: Any
+    ) -> Charge:
+        """Move CHARGED to a final state behind the row-count fence; returns the charge as it stands
+        afterwards."""
+
+        def work(connection: Connection) -> Charge:
+            account = connection.execute(select(charges.c.account).where(charges.c.mid == mid)).scalar_one_or_none()
+            if account is None:
+                raise SpecError(
+                    f"The ledger {self.where} has no charge {mid[:12]!r}.", "See `understudy ledger history`."
+                )
+            rows.get_account(connection, account, lock=True)
+            fenced = update(charges).where(charges.c.mid == mid, charges.c.state == State.CHARGED.value)
+            if holder is not None:
+                fenced = fenced.where(charges.c.holder_token == holder.token)
+            if connection.execute(fenced.values(state=state.value, **columns)).rowcount == 1:
+                ledger_history.append(connection, account, action, mid, body)
+                if state is State.MEASURED:
+                    fault_point("inside_t2")
+            return rows.get_charge(connection, mid)
+
+        return self._database.write(work, patient=True)
+
+    def _insert_charge(self, connection: Connection, request: ChargeRequest, holder: Holder, lease: float) -> None:
+        values = {
+            "mid": request.mid,
+            "account": request.account,
+            "release": request.release,
+            "stage": request.stage,
+            "snapshot": request.snapshot,
+            "spec_hash": request.spec_hash,
+            "attempt": request.attempt,
+            "event": canonical_json(to_json(request.event)),
+            "state": State.CHARGED.value,
+            "flow_run": request.flow_run,
+            "holder_token": holder.token,
+            "holder_place": holder.place,
+            "holder_pid": holder.pid,
+            "holder_started": holder.started,
+            "created_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "reason": "",
+        }
+        connection.execute(insert(charges).values(**values, lease_until=self._database.now + lease))
+        body = ledger_history.charge_facts(values)
+        ledger_history.append(connection, request.account, ledger_history.CHARGED, request.mid, body)
+
+    def _prepare_composition(self, request: ChargeRequest) -> None:
+        """Compose once before the lock is taken: `loss_of` remembers, so T1 asks again at no cost if nothing
+        changed."""
+
+        def work(connection: Connection) -> tuple[Account, EventCounts]:
+            return rows.get_account(connection, request.account), rows.event_counts(connection, request.account)
+
+        account, events = self._database.read(work)
+        with suppress(ValueError):  # an event no accountant knows is refused inside T1, in words
+            loss_of((*events, (request.event, 1)), account)
+
+    # Inspection
+
+    def history(self, account: str | None = None) -> list[HistoryEntry]:
+        return self._database.read(lambda connection: ledger_history.entries(connection, account))
+
+    def verify(self) -> VerifyReport:
+        return self._database.read(ledger_history.verify)
+
+    def export(self) -> dict[str, Any]:
+        """Everything, as plain JSON. Public values only: the ledger never holds anything else."""
+
+        def work(connection: Connection) -> dict[str, Any]:
+            found = connection.execute(select(charges).order_by(charges.c.created_at, charges.c.mid))
+            return {
+                "ledger": self.id,
+                "schema": len(MIGRATIONS),
+                "accounts": [dict(row._mapping) for row in connection.execute(select(accounts))],
+                "charges": [{**row._mapping, "event": json.loads(row.event)} for row in found],
+                "history": [asdict(entry) for entry in ledger_history.entries(connection)],
+            }
+
+        return self._database.read(work)

@@ -1,0 +1,184 @@
+"""What the ledger keeps and answers, as frozen values. No database here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from understudy.pipelines.canonical import hash_of
+from understudy.pipelines.privacy.accounting import Loss, composed_loss
+from understudy.pipelines.privacy.events import Event, SelfComposed
+from understudy.pipelines.privacy.ledger.holder import Holder
+from understudy.pipelines.privacy.relation import Budget, Relation, Unit
+
+EventCounts: TypeAlias = tuple[tuple[Event, int], ...]
+"""Different events, each with how many charges bought it."""
+
+
+class State(StrEnum):
+    """CHARGED becomes MEASURED or BURNT, once; both are final. In every state the charge counts against the
+    cap."""
+
+    CHARGED = "CHARGED"
+    MEASURED = "MEASURED"
+    BURNT = "BURNT"
+
+
+@dataclass(frozen=True)
+class Account:
+    """The budget of one sensitive dataset. All its releases share the relation and the unit."""
+
+    name: str
+    relation: Relation
+    unit: Unit
+    cap: Budget
+
+
+@dataclass(frozen=True)
+class ChargeRequest:
+    """One thing to buy. `mid` names it for ever: asking again for the same `mid` never pays or draws again.
+
+    `attempt` is 0 until a charge was burnt and its owner decided to pay again for the same stage.
+    """
+
+    account: str
+    relation: Relation
+    unit: Unit
+    release: str
+    spec_hash: str
+    snapshot: str
+    stage: str
+    event: Event
+    flow_run: str = ""
+    attempt: int = 0
+
+    @property
+    def mid(self) -> str:
+        return measurement_id(self.account, self.spec_hash, self.snapshot, self.stage, self.attempt)
+
+
+def measurement_id(account: str, spec_hash: str, snapshot: str, stage: str, attempt: int) -> str:
+    """H(spec, snapshot, stage): the snapshot is the accounting period. The event is left out on purpose: a
+    newer version that would calibrate its noise differently must find the charge already made, not make a
+    second one."""
+    return hash_of(
+        {
+            "account": account,
+            "spec": spec_hash,
+            "snapshot": snapshot,
+            "stage": stage,
+            "attempt": attempt,
+            "v": 1,
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Charge:
+    mid: str
+    account: str
+    release: str
+    stage: str
+    snapshot: str
+    spec_hash: str
+    attempt: int
+    event: Event
+    state: State
+    measurement_sha256: str | None
+    flow_run: str
+    holder: Holder
+    lease_until: float
+    created_at: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What an account has spent: all its events composed at the cap's delta, never a sum of epsilons."""
+
+    account: Account
+    spent: Loss
+    charges: int
+    burnt: int
+    history_head: str
+    events: EventCounts
+
+    @property
+    def left(self) -> Decimal:
+        """Cap minus spent, in epsilon. A picture, not a promise: composition lets more fit than this
+        suggests."""
+        return max(Decimal(0), self.account.cap.epsilon - Decimal(repr(self.spent.epsilon)))
+
+    def remaining(self, event: Event, most: int = 100_000) -> int:
+        """How many more releases of `event` fit under the cap, up to `most`."""
+
+        def fits(count: int) -> bool:
+            return within(loss_of(((event, count), *self.events), self.account), self.account.cap)
+
+        low, high = 0, 1
+        while high <= most and fits(high):
+            low, high = high, 2 * high
+        high = min(high, most + 1)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        return low
+
+
+@lru_cache(maxsize=256)
+def loss_of(events: EventCounts, account: Account) -> Loss:
+    """All the events composed at the cap's delta, under the account's relation. Remembered, because it can
+    be slow and T1 asks inside its transaction what its caller has just asked outside."""
+    counted = [SelfComposed(event, count) for event, count in events if count]
+    return composed_loss(counted, float(account.cap.delta), account.relation)
+
+
+def within(loss: Loss, cap: Budget) -> bool:
+    """In decimals: the shortest text of the rounded-up loss against the cap as it was written."""
+    return Decimal(repr(loss.epsilon)) <= cap.epsilon
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """One line of an account's history. `hash` covers every other field, `previous` is the hash of the line
+    before."""
+
+    account: str
+    seq: int
+    at: str
+    action: str
+    mid: str
+    body: dict[str, Any]
+    previous: str
+    hash: str
+
+    def expected_hash(self) -> str:
+        return hash_of(
+            {
+                "account": self.account,
+                "seq": self.seq,
+                "at": self.at,
+                "action": self.action,
+                "mid": self.mid,
+                "body": self.body,
+                "previous": self.previous,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """`problems` is empty when the history is whole and agrees with accounts, charges and caps."""
+
+    accounts: int
+    charges: int
+    entries: int
+    heads: dict[str, str]
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems

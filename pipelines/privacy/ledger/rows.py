@@ -1,0 +1,182 @@
+"""Rows to records and back, and the checks made on them inside a transaction. Every function takes the
+connection."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select
+
+from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, SpecError
+from understudy.pipelines.privacy.accounting import Loss
+from understudy.pipelines.privacy.events import Event, from_json
+from understudy.pipelines.privacy.ledger import history as ledger_history
+from understudy.pipelines.privacy.ledger.holder import Holder
+from understudy.pipelines.privacy.ledger.records import (
+    Account,
+    Charge,
+    ChargeRequest,
+    EventCounts,
+    State,
+    loss_of,
+    within,
+)
+from understudy.pipelines.privacy.ledger.schema import accounts, charges
+from understudy.pipelines.privacy.relation import Budget, Relation, Unit
+
+
+def to_account(row: Any) -> Account:
+    return Account(row.name, Relation(row.relation), Unit(row.entity, row.max_rows), Budget(row.epsilon, row.delta))
+
+
+def find_account(connection: Connection, name: str, lock: bool = False) -> Account | None:
+    """`lock` holds the account until the transaction ends. SQLite's writers already hold the whole
+    database."""
+    query = select(accounts).where(accounts.c.name == name)
+    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    return None if row is None else to_account(row)
+
+
+def get_account(connection: Connection, name: str, lock: bool = False) -> Account:
+    found = find_account(connection, name, lock)
+    if found is not None:
+        return found
+    known = [row.name for row in connection.execute(select(accounts.c.name).order_by(accounts.c.name))]
+    raise SpecError(
+        f"The ledger has no account {name!r}; it has {', '.join(known) if known else 'none yet'}.",
+        f"Open it: understudy ledger open {name} --epsilon E --delta D --relation add_remove",
+    )
+
+
+def insert_account(connection: Connection, account: Account, reason: str) -> None:
+    terms = {
+        "relation": account.relation.value,
+        "entity": account.unit.entity,
+        "max_rows": account.unit.max_rows,
+        **cap_facts(account.cap),
+    }
+    connection.execute(insert(accounts).values(name=account.name, **terms, history_seq=0, history_head=""))
+    ledger_history.append(connection, account.name, ledger_history.OPENED, "", {**terms, "reason": reason})
+
+
+def cap_facts(cap: Budget) -> dict[str, str]:
+    return {"epsilon": str(cap.epsilon), "delta": str(cap.delta)}
+
+
+def describe_terms(account: Account) -> str:
+    cap = account.cap
+    return f"{account.relation.value}, unit {account.unit}, cap epsilon {cap.epsilon} at delta {cap.delta}"
+
+
+def find_charge(connection: Connection, mid: str) -> Charge | None:
+    row = connection.execute(select(charges).where(charges.c.mid == mid)).one_or_none()
+    return None if row is None else to_charge(row)
+
+
+def get_charge(connection: Connection, mid: str) -> Charge:
+    return to_charge(connection.execute(select(charges).where(charges.c.mid == mid)).one())
+
+
+def to_charge(row: Any) -> Charge:
+    return Charge(
+        mid=row.mid,
+        account=row.account,
+        release=row.release,
+        stage=row.stage,
+        snapshot=row.snapshot,
+        spec_hash=row.spec_hash,
+        attempt=row.attempt,
+        event=_event(row.event),
+        state=State(row.state),
+        measurement_sha256=row.measurement_sha256,
+        flow_run=row.flow_run,
+        holder=Holder(row.holder_token, row.holder_place, row.holder_pid, row.holder_started),
+        lease_until=row.lease_until,
+        created_at=row.created_at,
+        reason=row.reason,
+    )
+
+
+def latest_attempt(connection: Connection, request: ChargeRequest) -> Charge | None:
+    """The last attempt at what the request names, whatever attempt the request itself carries."""
+    query = (
+        select(charges)
+        .where(charges.c.account == request.account, charges.c.spec_hash == request.spec_hash)
+        .where(charges.c.snapshot == request.snapshot, charges.c.stage == request.stage)
+        .order_by(charges.c.attempt.desc())
+        .limit(1)
+    )
+    row = connection.execute(query).one_or_none()
+    return None if row is None else to_charge(row)
+
+
+def event_counts(connection: Connection, account: str) -> EventCounts:
+    """All events ever charged, in every state. Grouped and ordered, so that equal spending is an equal
+    value."""
+    query = (
+        select(charges.c.event, func.count())
+        .where(charges.c.account == account)
+        .group_by(charges.c.event)
+        .order_by(charges.c.event)
+    )
+    return tuple((_event(text), int(count)) for text, count in connection.execute(query))
+
+
+def require_same_terms(account: Account, request: ChargeRequest) -> None:
+    if (request.relation, request.unit) != (account.relation, account.unit):
+        raise SpecError(
+            f"Release {request.release!r} protects {request.unit} under {request.relation.value}; "
+            f"account {account.name!r} protects {account.unit} under {account.relation.value}.",
+            "Events compose only under one relation and unit: make the spec's `privacy` agree with the "
+            "account, or open another account.",
+        )
+
+
+def require_previous_burnt(connection: Connection, request: ChargeRequest) -> None:
+    """Paying again is for burnt charges: anything else has, or may still get, a measurement that is free to
+    use."""
+    latest = latest_attempt(connection, request)
+    expected = 0 if latest is None else latest.attempt + 1
+    if request.attempt != expected or (latest is not None and latest.state is not State.BURNT):
+        raise SpecError(
+            f"Attempt {request.attempt} at stage {request.stage!r} of {request.release!r} is not the next one to pay.",
+            "Run the release without --pay-again: the ledger finds the attempt that counts.",
+        )
+
+
+def affordable(account: Account, spent: EventCounts, asked: Iterable[Event], release: str) -> Loss:
+    """The composed loss with `asked` added, or BudgetRefused."""
+    more = tuple((event, 1) for event in asked)
+    try:
+        after = loss_of((*spent, *more), account)
+    except ValueError as error:
+        raise SpecError(
+            f"Release {release!r} cannot be accounted for in account {account.name!r}: {error}.",
+            "Change the method's options, or use an account with the other relation.",
+        ) from error
+    if more and not within(after, account.cap):
+        before, alone = loss_of(spent, account), loss_of(more, account)
+        raise BudgetRefused(
+            f"Account {account.name!r} cannot pay for {release!r}: spent epsilon {before.epsilon:.6g} of "
+            f"{account.cap.epsilon} at delta {account.cap.delta}; the release costs {alone.epsilon:.6g} "
+            f"by itself and would bring the composed total to {after.epsilon:.6g}.",
+            "Lower the release's epsilon, or have the data's owner raise the cap with `understudy ledger cap` "
+            "and a reason. Nothing was charged.",
+        )
+    return after
+
+
+def burnt_error(charge: Charge) -> ChargeBurnt:
+    return ChargeBurnt(
+        f"The charge for stage {charge.stage!r} of {charge.release!r}, snapshot {charge.snapshot!r}, is "
+        f"burnt ({charge.reason}): its budget is spent, its noise was not kept and is never drawn again.",
+        "To release this snapshot all the same, pay a second time: understudy release --pay-again.",
+    )
+
+
+@lru_cache(maxsize=4096)
+def _event(text: str) -> Event:
+    return from_json(json.loads(text))

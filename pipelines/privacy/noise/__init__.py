@@ -1,0 +1,1 @@
+"""Noise, drawn exactly from uniform words: the rounded Gaussian, private choices, Poisson samples."""

@@ -1,0 +1,1 @@
+"""Where a release goes: each target shows a whole release or the one before it."""

@@ -1,0 +1,176 @@
+"""Publishing into a directory: stage, flush, check, rename, then swap the `latest` pointer.
+
+Layout: <root>/<name>/<release id>/{data/part-*.parquet, manifest.json, card.html} and <root>/<name>/latest, a symbolic
+link. A reader that follows `latest` sees one complete release at any moment; a kill at any line leaves at worst a
+hidden staging directory, which the next publication removes.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from understudy.pipelines.canonical import sha256_file
+from understudy.pipelines.errors import PublishError
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
+
+ROWS_A_FILE = 1_000_000
+MANIFEST = "manifest.json"
+CARD = "card.html"
+LATEST = "latest"
+_STAGING = ".staging-"
+
+
+class DirectoryTarget:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def recover(self, name: str, release_id: str) -> Published | None:
+        place = self._contained(name, release_id)
+        if not place.is_dir():
+            return None
+        manifest = read_release(place)
+        if self._latest_is_older_than(manifest, place.parent):
+            self._point_latest_at(place)
+        return Published(manifest, str(place), str(place / CARD))
+
+    def publish(self, release: PreparedRelease) -> Published:
+        manifest = release.manifest
+        place = self._contained(manifest.name, manifest.release_id)
+        if (published := self.recover(manifest.name, manifest.release_id)) is not None:
+            return published
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _remove_abandoned_staging(place.parent)
+            with _own_staging(place.parent) as staging:
+                manifest = _write(release, staging)
+                fault_point("publish_staged")
+                read_release(staging)
+                if not _moved_into_place(staging, place):  # a duplicate run was faster; its release is this one
+                    return self.publish(release)
+            fault_point("publish_mid_rename")
+            _flush(place.parent)
+            fault_point("publish_before_pointer")
+            self._point_latest_at(place)
+        except OSError as error:
+            raise PublishError(
+                f"cannot write the release to {place.parent}: {error.strerror}",
+                "free space or permissions, then run again: nothing is spent twice",
+            ) from None
+        return Published(manifest, str(place), str(place / CARD))
+
+    def _contained(self, name: str, release_id: str) -> Path:
+        root = self.root.resolve()
+        place = (root / name / release_id).resolve()
+        if place.parent.parent != root:
+            raise PublishError("the release would leave its directory", "use plain names without path separators")
+        return place
+
+    def _latest_is_older_than(self, manifest: Manifest, folder: Path) -> bool:
+        """Repeating the release of an old snapshot must not turn `latest` back."""
+        # Resolved once: a duplicate may swap the pointer between two looks through it.
+        latest = (folder / LATEST).resolve()
+        return not latest.is_dir() or read_release(latest).created_at < manifest.created_at
+
+    def _point_latest_at(self, place: Path) -> None:
+        pointer, fresh = place.parent / LATEST, place.parent / f".{LATEST}-{uuid.uuid4().hex}"
+        if pointer.is_symlink() and os.readlink(pointer) == place.name:
+            return
+        os.symlink(place.name, fresh)
+        fresh.replace(pointer)
+        _flush(place.parent)
+
+
+def read_release(place: Path) -> Manifest:
+    """The manifest of a release whose every file has the hash it should have."""
+    try:
+        manifest = Manifest.model_validate(json.loads((place / MANIFEST).read_text(encoding="utf-8")))
+    except (OSError, ValueError, ValidationError):
+        raise PublishError(
+            f"{place} holds no readable manifest", "move that directory away and release again"
+        ) from None
+    for file in manifest.files:
+        path = place / file.path
+        if not path.is_file() or sha256_file(path) != file.sha256:
+            raise PublishError(
+                f"{path} is missing or was changed after publication",
+                "move the release away and release again: it is free",
+            )
+    return manifest
+
+
+def _write(release: PreparedRelease, staging: Path) -> Manifest:
+    (staging / "data").mkdir()
+    for index, start in enumerate(range(0, max(1, release.table.num_rows), ROWS_A_FILE)):
+        part = release.table.slice(start, ROWS_A_FILE)
+        pq.write_table(part, staging / "data" / f"part-{index:05d}.parquet", compression="zstd")
+    (staging / CARD).write_text(release.card, encoding="utf-8")
+    paths = sorted(path for path in staging.rglob("*") if path.is_file())
+    files = tuple(
+        PublishedFile(path=str(path.relative_to(staging)), sha256=sha256_file(path), bytes=path.stat().st_size)
+        for path in paths
+    )
+    manifest = release.manifest.model_copy(update={"files": files})
+    text = json.dumps(manifest.model_dump(mode="json"), indent=2, ensure_ascii=False)
+    (staging / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    for path in (*paths, staging / MANIFEST, staging / "data", staging):
+        _flush(path)
+    return manifest
+
+
+def _moved_into_place(staging: Path, place: Path) -> bool:
+    try:
+        staging.rename(place)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        shutil.rmtree(staging, ignore_errors=True)
+        return False
+    return True
+
+
+@contextmanager
+def _own_staging(folder: Path) -> Iterator[Path]:
+    """A directory of this run's own. Its lock ends with the process, however that ends, and tells that it is in use."""
+    staging = folder / f"{_STAGING}{uuid.uuid4().hex}"
+    staging.mkdir()
+    descriptor = os.open(staging, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield staging
+    finally:
+        os.close(descriptor)
+
+
+def _remove_abandoned_staging(folder: Path) -> None:
+    """What killed runs left: staging that holds files and that no living process has locked."""
+    for left in folder.glob(f"{_STAGING}*"):
+        with suppress(OSError):
+            if not any(left.iterdir()):
+                continue  # it may be one that was made a moment ago and is about to be locked
+            descriptor = os.open(left, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(descriptor)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,133 @@
+"""Publishing into a DuckDB table: loaded beside the old one, swapped in the transaction that records the manifest.
+
+A table that Understudy did not publish is never replaced, so a slip in a spec cannot destroy the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+from understudy.pipelines.errors import PublishError
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
+from understudy.pipelines.publishing.targets.published_tables import (
+    RELEASES,
+    HeldTable,
+    changed,
+    file_of,
+    foreign,
+    read_manifest,
+)
+
+_COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, current BOOLEAN, manifest TEXT, card TEXT"
+
+
+class DuckDBTarget:
+    def __init__(self, path: Path, table: str) -> None:
+        self.path = path
+        self.table = table
+
+    def recover(self, name: str, release_id: str) -> Published | None:
+        if not self.path.exists():
+            return None
+        with self._connected() as connection:
+            return self._recover(connection, name, release_id)
+
+    def publish(self, release: PreparedRelease) -> Published:
+        manifest = release.manifest
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        table, staged = _quoted(self.table), _quoted(f"{self.table}__staged")
+        with self._connected() as connection:
+            if (published := self._recover(connection, manifest.name, manifest.release_id)) is not None:
+                return published
+            if self._exists(connection, self.table) and self._record(connection, "current") is None:
+                raise foreign(self.table, str(self.path))
+            connection.register("release_rows", release.table)
+            connection.execute(f"CREATE OR REPLACE TABLE {staged} AS SELECT * FROM release_rows")  # noqa: S608
+            fault_point("publish_staged")
+            manifest = manifest.model_copy(update={"files": (self._file(connection, f"{self.table}__staged"),)})
+            connection.execute("BEGIN")
+            connection.execute(f"CREATE TABLE IF NOT EXISTS {RELEASES} ({_COLUMNS})")
+            connection.execute(f"UPDATE {RELEASES} SET current = false WHERE table_name = ?", [self.table])  # noqa: S608
+            connection.execute(
+                f"INSERT INTO {RELEASES} VALUES (?, ?, ?, true, ?, ?)",  # noqa: S608
+                [manifest.name, manifest.release_id, self.table, manifest.model_dump_json(), release.card],
+            )
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
+            connection.execute(f"ALTER TABLE {staged} RENAME TO {table}")
+            fault_point("publish_before_pointer")
+            connection.execute("COMMIT")
+        return self._published(manifest, current=True)
+
+    def held(self) -> HeldTable | None:
+        """The newest release in the table, if it holds one."""
+        if not self.path.exists():
+            return None
+        with self._connected() as connection:
+            found = self._record(connection, "current")
+            return HeldTable(found[0], self._intact(connection, found[0])) if found else None
+
+    def _recover(self, connection: duckdb.DuckDBPyConnection, name: str, release_id: str) -> Published | None:
+        found = self._record(connection, "name = ? AND release_id = ?", name, release_id)
+        if found is None:
+            return None
+        manifest, current = found
+        if current and not self._intact(connection, manifest):
+            raise changed(self.table, str(self.path), manifest)
+        return self._published(manifest, current)
+
+    def _record(self, connection: duckdb.DuckDBPyConnection, which: str, *values: str) -> tuple[Manifest, bool] | None:
+        if not self._exists(connection, RELEASES):
+            return None
+        rows = connection.execute(
+            f"SELECT manifest, current FROM {RELEASES} WHERE table_name = ? AND {which}",  # noqa: S608  see the callers
+            [self.table, *values],
+        ).fetchall()  # a result that is not read to its end keeps the table in use
+        return (read_manifest(rows[0][0], f"{RELEASES} in {self.path}"), bool(rows[0][1])) if rows else None
+
+    def _intact(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> bool:
+        if not self._exists(connection, self.table):
+            return False
+        return [file.sha256 for file in manifest.files] == [self._file(connection, self.table).sha256]
+
+    def _file(self, connection: duckdb.DuckDBPyConnection, table: str) -> PublishedFile:
+        found = connection.execute(
+            f"SELECT to_json(understudy_row)::VARCHAR FROM {_quoted(table)} AS understudy_row"  # noqa: S608
+        )
+        return file_of(self.table, (row[0].encode() for row in iter(found.fetchone, None)))
+
+    def _exists(self, connection: duckdb.DuckDBPyConnection, table: str) -> bool:
+        query = "SELECT 1 FROM information_schema.tables WHERE table_name = ? AND table_schema = current_schema()"
+        return bool(connection.execute(query, [table]).fetchall())
+
+    def _published(self, manifest: Manifest, current: bool) -> Published:
+        place = f"{self.path} table {self.table}"
+        where = place if current else f"{place} (since replaced by a newer release)"
+        return Published(manifest, where, f"{self.path} table {RELEASES}, column card")
+
+    @contextmanager
+    def _connected(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        try:
+            connection = duckdb.connect(str(self.path))
+        except duckdb.Error as error:
+            raise PublishError(
+                f"cannot open {self.path} for writing: {type(error).__name__}",
+                "close other programs that hold the database, then run again: nothing is spent twice",
+            ) from None
+        try:
+            with connection:
+                yield connection
+        except duckdb.Error as error:
+            raise PublishError(
+                f"cannot publish into {self.table} of {self.path}: {type(error).__name__}",
+                "check that the file is writable and the name is not a view's; running again is free",
+            ) from None
+
+
+def _quoted(identifier: str) -> str:
+    return '"' + identifier.replace('"', '""') + '"'

@@ -1,0 +1,158 @@
+"""Publishing into an object store: data first, then the manifest that lists it, then the pointer.
+
+Layout: <root>/<name>/<release id>/{<attempt>/data/part-*.parquet, <attempt>/card.html, manifest.json} and
+<root>/<name>/latest.json, which names the release. A put of one object is atomic in these stores and nothing else is,
+so every attempt writes under a name of its own, a release exists once its manifest does, and what the manifest lists
+was complete before. A reader starts at latest.json; what a dead attempt left is never listed, and `retire` removes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import uuid
+from typing import Any
+
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from understudy.pipelines.errors import PublishError
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
+from understudy.pipelines.sources.files.object_paths import open_store, storing
+
+ROWS_A_FILE = 1_000_000
+MANIFEST = "manifest.json"
+LATEST = "latest.json"
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
+
+
+class ObjectStoreTarget:
+    def __init__(self, uri: str) -> None:
+        self.uri = uri.rstrip("/")
+        self._store, self._root = open_store(uri, "publish.to")
+
+    def recover(self, name: str, release_id: str) -> Published | None:
+        place = self._place(name, release_id)
+        with storing(place, PublishError, "reading"):
+            content = self._read(f"{place}/{MANIFEST}")
+            if content is None:
+                return None
+            manifest = self._checked(place, content)
+            if self._latest_is_older_than(manifest):
+                self._point_latest_at(manifest)
+        return self._published(manifest)
+
+    def publish(self, release: PreparedRelease) -> Published:
+        manifest = release.manifest
+        place = self._place(manifest.name, manifest.release_id)
+        if (published := self.recover(manifest.name, manifest.release_id)) is not None:
+            return published
+        with storing(place, PublishError, "writing"):
+            attempt = uuid.uuid4().hex[:12]
+            files = [self._put(place, f"{attempt}/{path}", content) for path, content in _contents(release)]
+            fault_point("publish_staged")
+            manifest = manifest.model_copy(update={"files": tuple(files)})
+            text = json.dumps(manifest.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+            self._store.pipe_file(f"{place}/{MANIFEST}", text.encode())
+            fault_point("publish_before_pointer")
+            self._point_latest_at(manifest)
+        return self._published(manifest)
+
+    def releases(self, name: str) -> list[Manifest]:
+        """Every whole release of that name, oldest first."""
+        folder = f"{self._root}/{self._plain(name)}"
+        with storing(folder, PublishError, "reading"):
+            paths = [path for path in self._store.find(folder) if path.endswith(f"/{MANIFEST}")]
+            found = [_parsed(self._store.cat_file(path), path) for path in paths]
+        return sorted(found, key=lambda manifest: manifest.created_at)
+
+    def retire(self, manifest: Manifest) -> None:
+        """Remove a release's data, and what dead attempts at it left, but neither its manifest nor its card."""
+        place = self._place(manifest.name, manifest.release_id)
+        kept = {f"{place}/{MANIFEST}", *(f"{place}/{f.path}" for f in manifest.files if f.path.endswith(".html"))}
+        with storing(place, PublishError, "removing"):
+            self._store.pipe_file(f"{place}/retired.json", b'{"retired": true}\n')
+            gone = [path for path in self._store.find(place) if path not in kept and not path.endswith("/retired.json")]
+            if gone:
+                self._store.rm(gone)
+
+    def retired(self, name: str, release_id: str) -> Manifest | None:
+        place = self._place(name, release_id)
+        with storing(place, PublishError, "reading"):
+            if self._read(f"{place}/retired.json") is None:
+                return None
+            content = self._read(f"{place}/{MANIFEST}")
+        return None if content is None else _parsed(content, place)
+
+    def _put(self, place: str, path: str, content: bytes) -> PublishedFile:
+        self._store.pipe_file(f"{place}/{path}", content)
+        return PublishedFile(path=path, sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+
+    def _checked(self, place: str, content: bytes) -> Manifest:
+        manifest = _parsed(content, place)
+        for file in manifest.files:
+            found = self._read(f"{place}/{file.path}")
+            if found is None or hashlib.sha256(found).hexdigest() != file.sha256:
+                raise PublishError(
+                    f"{place}/{file.path} is missing or was changed after publication",
+                    "remove the release and release again: it is free",
+                )
+        return manifest
+
+    def _latest_is_older_than(self, manifest: Manifest) -> bool:
+        """Repeating the release of an old snapshot must not turn the pointer back."""
+        content = self._read(f"{self._root}/{self._plain(manifest.name)}/{LATEST}")
+        if content is None:
+            return True
+        try:
+            return str(json.loads(content)["created_at"]) < manifest.created_at
+        except (ValueError, KeyError, TypeError):
+            return True
+
+    def _point_latest_at(self, manifest: Manifest) -> None:
+        pointer = {
+            "release_id": manifest.release_id,
+            "manifest": f"{manifest.release_id}/{MANIFEST}",
+            "created_at": manifest.created_at,
+            "snapshot": manifest.snapshot,
+        }
+        path = f"{self._root}/{self._plain(manifest.name)}/{LATEST}"
+        self._store.pipe_file(path, (json.dumps(pointer, indent=2) + "\n").encode())
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            return bytes(self._store.cat_file(path))
+        except FileNotFoundError:
+            return None
+
+    def _place(self, name: str, release_id: str) -> str:
+        return f"{self._root}/{self._plain(name)}/{self._plain(release_id)}"
+
+    def _plain(self, name: str) -> str:
+        if not _PLAIN.fullmatch(name) or ".." in name:
+            raise PublishError("the release would leave its directory", "use plain names without path separators")
+        return name
+
+    def _published(self, manifest: Manifest) -> Published:
+        place = f"{self.uri}/{manifest.name}/{manifest.release_id}"
+        card = next((file.path for file in manifest.files if file.path.endswith("card.html")), "card.html")
+        return Published(manifest, place, f"{place}/{card}")
+
+
+def _contents(release: PreparedRelease) -> Any:
+    for index, start in enumerate(range(0, max(1, release.table.num_rows), ROWS_A_FILE)):
+        sink = io.BytesIO()
+        pq.write_table(release.table.slice(start, ROWS_A_FILE), sink, compression="zstd")
+        yield f"data/part-{index:05d}.parquet", sink.getvalue()
+    yield "card.html", release.card.encode()
+
+
+def _parsed(content: bytes, place: str) -> Manifest:
+    try:
+        return Manifest.model_validate(json.loads(content))
+    except (ValueError, ValidationError):
+        raise PublishError(f"{place} holds no readable manifest", "remove it and release again: it is free") from None

@@ -1,0 +1,243 @@
+"""Publishing into a PostgreSQL table: loaded beside the old one, swapped in the transaction that records the manifest.
+
+Readers see the old table until COMMIT and the new one after it. Privileges granted on the old table are granted on the
+new one. A table that Understudy did not publish is never replaced, so a slip in a spec cannot destroy the source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from understudy.pipelines.errors import PublishError, SpecError
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.publishing.manifest import Manifest
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
+from understudy.pipelines.publishing.targets.published_tables import (
+    RELEASES,
+    HeldTable,
+    changed,
+    file_of,
+    foreign,
+    read_manifest,
+)
+from understudy.pipelines.sources.databases.postgresql_connection import connected, located
+from understudy.pipelines.spec.address import Database
+
+_DOING = "publishing"
+_TYPES = ((pa.types.is_boolean, "boolean"), (pa.types.is_integer, "bigint"), (pa.types.is_floating, "double precision"),
+          (pa.types.is_date, "date"), (pa.types.is_timestamp, "timestamp"))  # fmt: skip
+
+
+class PostgresTarget:
+    """`table` is `name`, in the first schema of the search path, or `schema.name`."""
+
+    def __init__(self, database: Database, table: str) -> None:
+        self.database = database
+        self.given_schema, _, self.table = table.rpartition(".")
+        if not self.table or len(self.table.encode()) > 50 or "." in self.given_schema:
+            raise SpecError(
+                "publish.table must be `name` or `schema.name`, the name at most 50 bytes", "correct publish.table"
+            )
+
+    def recover(self, name: str, release_id: str) -> Published | None:
+        with connected(self.database, PublishError, _DOING) as connection:
+            schema = self._schema(connection)
+            return self._recover(connection, schema, name, release_id) if schema else None
+
+    def publish(self, release: PreparedRelease) -> Published:
+        manifest = release.manifest
+        with connected(self.database, PublishError, _DOING) as connection, connection.transaction():
+            schema = self._schema(connection)
+            if schema is None:
+                raise PublishError(
+                    f"{self.database} has no schema to publish into", "create the schema and grant CREATE on it"
+                )
+            # One publication into a schema at a time; the lock ends with the transaction, however it ends.
+            lock = int.from_bytes(hashlib.sha256(f"understudy {schema}".encode()).digest()[:8], "big", signed=True)
+            connection.execute("SELECT pg_catalog.pg_advisory_xact_lock(%s)", [lock])
+            if (published := self._recover(connection, schema, manifest.name, manifest.release_id)) is not None:
+                return published
+            self._prepare_records(connection, schema)
+            self._refuse_foreign_table(connection, schema)
+            staged = self._load(connection, schema, release.table)
+            fault_point("publish_staged")
+            file = file_of(f"{schema}.{self.table}", _rows(connection, schema, staged))
+            manifest = manifest.model_copy(update={"files": (file,)})
+            self._swap(connection, schema, staged)
+            self._record(connection, schema, manifest, release.card)
+            fault_point("publish_before_pointer")
+        return self._published(schema, manifest, current=True)
+
+    def _recover(self, connection: Any, schema: str, name: str, release_id: str) -> Published | None:
+        from psycopg import sql
+
+        if located(connection, f"{schema}.{RELEASES}") is None:
+            return None
+        row = connection.execute(
+            sql.SQL("SELECT manifest, current FROM {} WHERE name = %s AND release_id = %s AND table_name = %s").format(
+                sql.Identifier(schema, RELEASES)
+            ),
+            [name, release_id, self.table],
+        ).fetchone()
+        if row is None:
+            return None
+        manifest = read_manifest(row[0], f"{schema}.{RELEASES} at {self.database}")
+        if row[1] and not self._intact(connection, schema, manifest):
+            raise changed(f"{schema}.{self.table}", str(self.database), manifest)
+        return self._published(schema, manifest, current=bool(row[1]))
+
+    def held(self) -> HeldTable | None:
+        """The newest release in the table, if it holds one."""
+        from psycopg import sql
+
+        with connected(self.database, PublishError, "reading the release") as connection:
+            schema = self._schema(connection)
+            if schema is None or located(connection, f"{schema}.{RELEASES}") is None:
+                return None
+            row = connection.execute(
+                sql.SQL("SELECT manifest FROM {} WHERE table_name = %s AND current").format(
+                    sql.Identifier(schema, RELEASES)
+                ),
+                [self.table],
+            ).fetchone()
+            if row is None:
+                return None
+            manifest = read_manifest(row[0], f"{schema}.{RELEASES} at {self.database}")
+            return HeldTable(manifest, self._intact(connection, schema, manifest))
+
+    def _intact(self, connection: Any, schema: str, manifest: Manifest) -> bool:
+        if located(connection, f"{schema}.{self.table}") is None:
+            return False
+        return list(manifest.files) == [file_of(f"{schema}.{self.table}", _rows(connection, schema, self.table))]
+
+    def _schema(self, connection: Any) -> str | None:
+        if not self.given_schema:
+            found = connection.execute("SELECT pg_catalog.current_schema()").fetchone()[0]
+            return str(found) if found else None
+        exists = connection.execute(
+            "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s", [self.given_schema]
+        ).fetchone()
+        return self.given_schema if exists else None
+
+    def _prepare_records(self, connection: Any, schema: str) -> None:
+        from psycopg import sql
+
+        connection.execute(
+            sql.SQL(
+                "CREATE TABLE IF NOT EXISTS {} (name text NOT NULL, release_id text NOT NULL, table_name text NOT NULL,"
+                " current boolean NOT NULL, published_at timestamptz NOT NULL DEFAULT now(), manifest text NOT NULL,"
+                " card text NOT NULL, PRIMARY KEY (name, release_id, table_name))"
+            ).format(sql.Identifier(schema, RELEASES))
+        )
+
+    def _refuse_foreign_table(self, connection: Any, schema: str) -> None:
+        from psycopg import sql
+
+        found = located(connection, f"{schema}.{self.table}")
+        if found is None:
+            return
+        ours = connection.execute(
+            sql.SQL("SELECT 1 FROM {} WHERE table_name = %s AND current").format(sql.Identifier(schema, RELEASES)),
+            [self.table],
+        ).fetchone()
+        if found[2] != "r" or not ours:
+            raise foreign(f"{schema}.{self.table}", str(self.database))
+
+    def _load(self, connection: Any, schema: str, table: pa.Table) -> str:
+        from psycopg import sql
+
+        staged = f"{self.table}__staged"
+        place = sql.Identifier(schema, staged)
+        columns = [
+            sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(_type(field.type))) for field in table.schema
+        ]
+        connection.execute(sql.SQL("CREATE TABLE {} ({})").format(place, sql.SQL(", ").join(columns)))
+        with (
+            connection.cursor() as cursor,
+            cursor.copy(sql.SQL("COPY {} FROM STDIN (FORMAT csv)").format(place)) as copy,
+        ):
+            for text in _csv_blocks(table):
+                copy.write(text)
+        return staged
+
+    def _swap(self, connection: Any, schema: str, staged: str) -> None:
+        from psycopg import sql
+
+        old = located(connection, f"{schema}.{self.table}")
+        if old is not None:
+            for grantee, privilege in connection.execute(
+                "SELECT CASE a.grantee WHEN 0 THEN NULL ELSE pg_catalog.pg_get_userbyid(a.grantee) END,"
+                " a.privilege_type FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a"
+                " WHERE c.oid = %s AND a.grantee <> c.relowner",
+                [old[3]],
+            ).fetchall():
+                connection.execute(
+                    sql.SQL("GRANT {} ON {} TO {}").format(
+                        sql.SQL(privilege),
+                        sql.Identifier(schema, staged),
+                        sql.Identifier(grantee) if grantee else sql.SQL("PUBLIC"),
+                    )
+                )
+            self._drop(connection, schema)
+        connection.execute(
+            sql.SQL("ALTER TABLE {} RENAME TO {}").format(sql.Identifier(schema, staged), sql.Identifier(self.table))
+        )
+
+    def _drop(self, connection: Any, schema: str) -> None:
+        import psycopg
+        from psycopg import sql
+
+        try:
+            connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(schema, self.table)))
+        except psycopg.errors.DependentObjectsStillExist:
+            raise PublishError(
+                f"views or other objects depend on {schema}.{self.table}, so it cannot be swapped",
+                "let them select from it through a function, or drop them before and create them after a release",
+            ) from None
+
+    def _record(self, connection: Any, schema: str, manifest: Manifest, card: str) -> None:
+        from psycopg import sql
+
+        records = sql.Identifier(schema, RELEASES)
+        connection.execute(sql.SQL("UPDATE {} SET current = false WHERE table_name = %s").format(records), [self.table])
+        connection.execute(
+            sql.SQL(
+                "INSERT INTO {} (name, release_id, table_name, current, manifest, card)"
+                " VALUES (%s, %s, %s, true, %s, %s)"
+            ).format(records),
+            [manifest.name, manifest.release_id, self.table, manifest.model_dump_json(), card],
+        )
+
+    def _published(self, schema: str, manifest: Manifest, current: bool) -> Published:
+        place = f"{self.database} table {schema}.{self.table}"
+        where = place if current else f"{place} (since replaced by a newer release)"
+        return Published(manifest, where, f"{self.database} table {schema}.{RELEASES}, column card")
+
+
+def _rows(connection: Any, schema: str, table: str) -> Iterator[bytes]:
+    """Each row as COPY writes it."""
+    from psycopg import sql
+
+    query = sql.SQL("COPY (SELECT * FROM {}) TO STDOUT (FORMAT csv)").format(sql.Identifier(schema, table))
+    with connection.cursor() as cursor, cursor.copy(query) as copy:
+        for row in copy:
+            yield bytes(row)
+
+
+def _type(type_: pa.DataType) -> str:
+    return next((name for matches, name in _TYPES if matches(type_)), "text")
+
+
+def _csv_blocks(table: pa.Table) -> Any:
+    """COPY's CSV: a null is bare, text is always quoted, so the empty text is not a null."""
+    import pyarrow.csv
+
+    for batch in table.to_batches(max_chunksize=65_536):
+        sink = pa.BufferOutputStream()
+        options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
+        pyarrow.csv.write_csv(batch, sink, options)
+        yield sink.getvalue().to_pybytes()

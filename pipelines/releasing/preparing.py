@@ -1,0 +1,84 @@
+"""A release made ready: manifest and card, from the ledger's own record of what was charged."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.pipelines.counting.released import KIND, noisy_total, released_marginals
+from understudy.pipelines.methods.base import Agreement, MethodPlan
+from understudy.pipelines.privacy.accounting import composed_loss
+from understudy.pipelines.privacy.ledger.ledger import Ledger
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.publishing.card import MeasuredColumn, render_card
+from understudy.pipelines.publishing.manifest import (
+    AccountState,
+    Manifest,
+    charged_event,
+    guarantee_of,
+    noise_facts,
+    public_spec,
+    software_versions,
+)
+from understudy.pipelines.publishing.targets.base import PreparedRelease, release_id
+from understudy.pipelines.releasing.approving import Approval, loss_without, settled_charges
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.domain import TableDomain
+
+
+def prepare_release(
+    synthetic: pa.Table,
+    measured: Measurement,
+    agreements: list[Agreement],
+    spec: ReleaseSpec,
+    plan: MethodPlan,
+    approval: Approval,
+    ledger: Ledger,
+) -> PreparedRelease:
+    """Manifest and card, from the ledger's own record of what was charged, not from what this run believes."""
+    charges = settled_charges(ledger, approval)
+    balance = ledger.balance(spec.privacy.account)
+    before = loss_without(ledger, spec.privacy.account, approval.mids)
+    loss = composed_loss([c.event for c in charges], float(spec.privacy.delta), spec.privacy.relation)
+    manifest = Manifest(
+        name=spec.name,
+        release_id=release_id(spec, approval.mids),
+        snapshot=spec.source.snapshot,
+        created_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        guarantee=guarantee_of(
+            loss, spec, [charged_event(c.stage, c.mid, c.event, c.measurement_sha256 or "") for c in charges]
+        ),
+        account=AccountState(
+            name=balance.account.name,
+            cap_epsilon=str(balance.account.cap.epsilon),
+            cap_delta=str(balance.account.cap.delta),
+            spent_epsilon=balance.spent.epsilon,
+            releases_charged=balance.charges,
+            history_head=balance.history_head,
+        ),
+        method=spec.method.name,
+        steps=plan.steps,
+        noise=noise_facts(plan),
+        rows=synthetic.num_rows,
+        columns=tuple(synthetic.column_names),
+        spec_hash=approval.requests[0].spec_hash,
+        spec=public_spec(spec),
+        versions=software_versions(),
+    )
+    domain = TableDomain.of(spec)
+    card = render_card(manifest, synthetic, domain, _measured_columns(measured, domain), agreements, before.epsilon)
+    return PreparedRelease(manifest, synthetic, card)
+
+
+def _measured_columns(measured: Measurement, domain: TableDomain) -> dict[str, MeasuredColumn]:
+    """The noisy one-way shares, where the method bought one-way marginals."""
+    if measured.kind != KIND:
+        return {}
+    total = noisy_total(measured)
+    return {
+        domain.names[clique[0]]: MeasuredColumn(np.asarray(noisy, dtype=float) / total, std / total)
+        for clique, noisy, std in released_marginals(measured)
+        if len(clique) == 1
+    }

@@ -1,0 +1,305 @@
+"""A table or view of a PostgreSQL database, read under one exported snapshot by COPY straight into Arrow.
+
+One snapshot. The first read opens a read-only transaction and exports its snapshot; every later read, also in another
+process, imports it. So all passes over the table see the same rows, whoever writes to it meanwhile.
+
+Bounding. A table is read in ranges of pages, each in page order, which the snapshot makes repeatable: the two passes of
+`bounding` apply as to any file. A view (or a partitioned or foreign table) has no pages; there the engine ranks an
+entity's rows by a keyed MD5 of their values and keeps the first `max_rows`, in one statement.
+
+Names reach SQL quoted, and only if the catalogue lists them. Values are read as text except whole numbers, floats and
+booleans, so that no value, however odd (infinite dates, years BC), can make a read fail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from understudy.pipelines.errors import SourceError, SpecError
+from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
+from understudy.pipelines.sources.databases.postgresql_connection import connected, explained, located, open_connection
+from understudy.pipelines.spec.address import Database
+
+PAGES_A_PART = 8192
+BLOCK_BYTES = 4 << 20
+_TABLES = ("r", "m")
+_DOING = "reading the table"
+
+
+@dataclass(frozen=True)
+class PostgresColumn:
+    """`kind` is the catalogue's type, or one of the words array and row."""
+
+    name: str
+    kind: str
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        match self.kind:
+            case "bool":
+                return pa.bool_()
+            case "int2" | "int4" | "int8":
+                return pa.int64()
+            case "float4" | "float8":
+                return pa.float64()
+            case "array":
+                return pa.list_(pa.string())
+            case "row":
+                return pa.struct([("value", pa.string())])
+            case _:
+                return pa.string()
+
+    def expression(self) -> Any:
+        from psycopg import sql
+
+        column = sql.Identifier(self.name)
+        match self.kind:
+            case "bool" | "int2" | "int4" | "int8" | "float4" | "float8":
+                return column
+            case "numeric":  # 1.0 and 1.00 are one number, and may be one entity's key
+                return sql.SQL("pg_catalog.trim_scale({})::text").format(column)
+            case "money":
+                return sql.SQL("{}::numeric::text").format(column)
+            case "timestamptz":
+                return sql.SQL("({} AT TIME ZONE 'UTC')::text").format(column)
+            case _:
+                return sql.SQL("{}::text").format(column)
+
+
+@dataclass(frozen=True)
+class PostgresPart:
+    """Rows of a table on pages from `first` up to `end` (None: to the last one), as a snapshot shows them."""
+
+    database: Database
+    schema: str
+    table: str
+    columns: tuple[PostgresColumn, ...]
+    first: int
+    end: int | None
+    snapshot: str
+
+    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        from psycopg import sql
+
+        pages = sql.SQL("ctid >= {}::tid").format(sql.Literal(f"({int(self.first)},0)"))
+        if self.end is not None:
+            pages += sql.SQL(" AND ctid < {}::tid").format(sql.Literal(f"({int(self.end)},0)"))
+        wanted = [_listed(self.columns, name) for name in columns]
+        query = sql.SQL("SELECT {} FROM ONLY {} WHERE {}").format(
+            sql.SQL(", ").join(column.expression() for column in wanted), sql.Identifier(self.schema, self.table), pages
+        )
+        yield from _stream(self.database, self.snapshot, query, wanted, batch_rows)
+
+
+@dataclass(frozen=True)
+class PostgresSource:
+    """`table` is `name`, found on the search path, or `schema.name`."""
+
+    database: Database
+    table: str
+
+    def schema(self) -> pa.Schema:
+        return pa.schema([(column.name, column.arrow_type) for column in self._catalogued[3]])
+
+    def parts(self) -> Sequence[PostgresPart] | None:
+        schema, name, kind, columns = self._catalogued
+        if kind not in _TABLES or self._held.pages is None:
+            return None
+        starts = range(0, max(1, self._held.pages), PAGES_A_PART)
+        ends = [*starts[1:], None]
+        return [
+            PostgresPart(self.database, schema, name, columns, first, end, self._held.snapshot)
+            for first, end in zip(starts, ends, strict=True)
+        ]
+
+    def batches(
+        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        parts = self.parts()
+        if parts is not None:
+            yield from read_parts(parts, columns, unit, key, batch_rows, self.row_estimate())
+            return
+        query = self._bounded_query(columns, unit, key)
+        wanted = [_listed(self._catalogued[3], name) for name in columns]
+        yield from _stream(self.database, self._held.snapshot, query, wanted, batch_rows)
+
+    def row_estimate(self) -> int | None:
+        with connected(self.database, SourceError, _DOING) as connection:
+            schema, name = self._catalogued[:2]
+            found = connection.execute(
+                "SELECT reltuples::bigint FROM pg_catalog.pg_class WHERE relkind = ANY(%s)"
+                " AND oid = pg_catalog.format('%%I.%%I', %s::text, %s::text)::regclass",
+                [list(_TABLES), schema, name],
+            ).fetchone()
+        return int(found[0]) if found and found[0] >= 0 else None
+
+    def column(self, name: str) -> PostgresColumn:
+        return _listed(self._catalogued[3], name)
+
+    def identifier(self) -> Any:
+        """The table's own quoted name, to write into a query for `stream`."""
+        from psycopg import sql
+
+        return sql.Identifier(*self._catalogued[:2])
+
+    def stream(self, query: Any, columns: Sequence[PostgresColumn]) -> Iterator[pa.RecordBatch]:
+        """What a query finds under the snapshot that every other read of this source sees too."""
+        return _stream(self.database, self._held.snapshot, query, columns, BATCH_ROWS, work_memory="256MB")
+
+    def _bounded_query(self, columns: Sequence[str], unit: Unit, key: bytes) -> Any:
+        """SQL for at most `unit.max_rows` rows an entity. Rows that tie are equal, so their order is free."""
+        from psycopg import sql
+
+        schema, name, _, listed = self._catalogued
+        wanted = [_listed(listed, column).expression() for column in columns]
+        table, selected = sql.Identifier(schema, name), sql.SQL(", ").join(wanted)
+        if unit.entity is None:
+            return sql.SQL("SELECT {} FROM {}").format(selected, table)
+        entity = _listed(listed, unit.entity)
+        secret = hashlib.blake2b(b"rows", key=hashlib.sha256(key).digest(), digest_size=16).hexdigest()
+        written = [sql.SQL("coalesce(length(({0})::text) || ':' || ({0})::text, '-')").format(each) for each in wanted]
+        known = sql.SQL("{} IS NOT NULL").format(sql.Identifier(entity.name))
+        if entity.kind in ("float4", "float8", "numeric"):
+            known += sql.SQL(" AND {} <> 'NaN'").format(sql.Identifier(entity.name))
+        names = [sql.Identifier(f"c{i}") for i in range(len(wanted))]
+        return sql.SQL(
+            "SELECT {names} FROM (SELECT {named}, row_number() OVER (PARTITION BY {entity} ORDER BY"
+            ' pg_catalog.md5({secret} || {written}) COLLATE "C") AS rank'
+            " FROM {table} WHERE {known}) AS ranked WHERE rank <= {most}"
+        ).format(
+            names=sql.SQL(", ").join(names),
+            named=sql.SQL(", ").join(sql.SQL("{} AS {}").format(e, n) for e, n in zip(wanted, names, strict=True)),
+            entity=entity.expression(),
+            secret=sql.Literal(secret),
+            written=sql.SQL(" || ").join(written),
+            table=table,
+            known=known,
+            most=sql.Literal(int(unit.max_rows)),
+        )
+
+    @cached_property
+    def _catalogued(self) -> tuple[str, str, str, tuple[PostgresColumn, ...]]:
+        with connected(self.database, SourceError, _DOING) as connection:
+            found = located(connection, self.table)
+            if found is None:
+                raise SpecError(
+                    f"{self.database} has no table or view {self.table!r} that this role can see",
+                    "correct source.table (schema.name, spelled as in the catalogue), or grant USAGE and SELECT",
+                )
+            schema, name, kind, oid = found
+            inherited = connection.execute(
+                "SELECT relhassubclass FROM pg_catalog.pg_class WHERE oid = %s", [oid]
+            ).fetchone()[0]
+            columns = connection.execute(
+                "SELECT a.attname, CASE WHEN coalesce(b.typcategory, t.typcategory) = 'A' THEN 'array'"
+                " WHEN coalesce(b.typcategory, t.typcategory) = 'C' THEN 'row' ELSE coalesce(b.typname, t.typname) END"
+                " FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid"
+                " LEFT JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype AND t.typbasetype <> 0"
+                " WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+                [oid],
+            ).fetchall()
+        listed = tuple(PostgresColumn(str(column), str(kind_)) for column, kind_ in columns)
+        return schema, name, "inherited" if inherited else kind, listed
+
+    @cached_property
+    def _held(self) -> _HeldSnapshot:
+        schema, name, kind, _ = self._catalogued
+        return _HeldSnapshot(self.database, schema, name, kind in _TABLES)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"database": self.database, "table": self.table}  # a connection cannot travel, and need not
+
+
+class _HeldSnapshot:
+    """Keeps a read-only transaction open so that others may read what it sees, for as long as the source lives."""
+
+    def __init__(self, database: Database, schema: str, table: str, has_pages: bool) -> None:
+        import psycopg
+
+        connection = None
+        try:
+            connection = open_connection(database)
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            connection.read_only = True
+            self.snapshot = str(connection.execute("SELECT pg_catalog.pg_export_snapshot()").fetchone()[0])
+            self.pages: int | None = None
+            if has_pages:  # asked after the snapshot was taken: it can only see rows on pages that exist by now
+                size = "SELECT pg_catalog.pg_relation_size(pg_catalog.format('%%I.%%I', %s::text, %s::text)::regclass)"
+                bytes_ = int(connection.execute(size, [schema, table]).fetchone()[0])
+                page = int(connection.execute("SHOW block_size").fetchone()[0])
+                self.pages = -(-bytes_ // page)
+        except psycopg.Error as problem:
+            if connection is not None:
+                connection.close()
+            raise explained(problem, database, SourceError, _DOING, connection is None) from None
+        weakref.finalize(self, connection.close)
+
+
+def _listed(columns: Sequence[PostgresColumn], name: str) -> PostgresColumn:
+    for column in columns:
+        if column.name == name:
+            return column
+    raise SpecError(f"the table has no column(s) {name}", "correct the names in the spec")
+
+
+def _stream(
+    database: Database,
+    snapshot: str,
+    query: Any,
+    columns: Sequence[PostgresColumn],
+    batch_rows: int,
+    work_memory: str | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The query's rows, under the snapshot, as batches with the columns' own names."""
+    import psycopg
+    from psycopg import sql
+
+    with connected(database, SourceError, _DOING) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+        if work_memory is not None:  # so that all groups are hashed: there are few, but the planner cannot know
+            connection.execute(sql.SQL("SET LOCAL work_mem = {}").format(sql.Literal(work_memory)))
+        with (
+            connection.cursor() as cursor,
+            cursor.copy(sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, ENCODING 'UTF8')").format(query)) as copy,
+        ):
+            block, size = [], 0
+            for row in copy:
+                block.append(bytes(row))
+                size += len(row)
+                if size >= BLOCK_BYTES:
+                    yield from _parsed(b"".join(block), columns, batch_rows)
+                    block, size = [], 0
+            if block:
+                yield from _parsed(b"".join(block), columns, batch_rows)
+
+
+def _parsed(text: bytes, columns: Sequence[PostgresColumn], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    # Columns are numbered while they are parsed: two requested columns never share a position, whatever their names.
+    positions = [f"c{i}" for i in range(len(columns))]
+    types = [column.arrow_type if not pa.types.is_nested(column.arrow_type) else pa.string() for column in columns]
+    table = pyarrow.csv.read_csv(
+        pa.BufferReader(text),
+        pyarrow.csv.ReadOptions(column_names=positions, block_size=len(text) + 1, use_threads=False),
+        pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        pyarrow.csv.ConvertOptions(
+            check_utf8=False,
+            column_types=dict(zip(positions, types, strict=True)),
+            null_values=[""],
+            true_values=["t"],
+            false_values=["f"],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,  # COPY writes null bare and the empty text in quotes
+        ),
+    )
+    yield from table.rename_columns([column.name for column in columns]).to_batches(batch_rows)

@@ -1,0 +1,84 @@
+"""Connections to PostgreSQL as a source and a target share them: bounded waits, settled spelling, errors in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from understudy.pipelines.errors import UnderstudyError
+from understudy.pipelines.spec.address import Database
+
+# What a value looks like as text must not depend on the server's or the role's defaults: rows are hashed as text.
+SETTINGS = {
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "iso_8601",
+    "TimeZone": "UTC",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "synchronize_seqscans": "off",
+    "max_parallel_workers_per_gather": "0",
+    "idle_in_transaction_session_timeout": "0",
+}
+
+
+@contextmanager
+def connected(database: Database, error: type[UnderstudyError], doing: str) -> Iterator[Any]:
+    """A psycopg connection. Whatever PostgreSQL says becomes an error without any value or address in it."""
+    try:
+        import psycopg
+    except ImportError:
+        raise error("the PostgreSQL driver is not installed", "pip install 'understudy[postgres]'") from None
+    connection = None
+    try:
+        connection = open_connection(database)
+        yield connection
+    except psycopg.Error as problem:
+        raise explained(problem, database, error, doing, connection is None) from None
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def open_connection(database: Database) -> Any:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    given = conninfo_to_dict(database.conninfo())
+    settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    ours = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in SETTINGS.items())
+    settings["options"] = f"{settings.get('options', '')} {ours}".strip()
+    defaults: dict[str, Any] = {"connect_timeout": 20, "fallback_application_name": "understudy"}
+    return psycopg.connect(**(defaults | settings | {"client_encoding": "utf8"}))
+
+
+def explained(
+    problem: Exception, database: Database, error: type[UnderstudyError], doing: str, connecting: bool
+) -> UnderstudyError:
+    code = getattr(problem, "sqlstate", None)
+    kind = f"{type(problem).__name__}{f', SQLSTATE {code}' if code else ''}"
+    if connecting:
+        return error(
+            f"cannot connect to PostgreSQL at {database} ({kind})",
+            "check that it is up and that the worker has the address and the credentials; see docs/platform.md",
+        )
+    if code == "42501":
+        return error(f"{doing} at {database} is not permitted to this role", "grant what docs/platform.md lists")
+    return error(
+        f"{doing} at {database} failed ({kind}); PostgreSQL's own message is withheld since it may quote values",
+        "look at the server's log, then run again: nothing is spent twice",
+    )
+
+
+def located(connection: Any, table: str) -> tuple[str, str, str, int] | None:
+    """Schema, name, kind and oid by the catalogue; `table` is `name`, on the search path, or `schema.name`."""
+    found = connection.execute(
+        "SELECT n.nspname, c.relname, c.relkind::text, c.oid::bigint FROM pg_catalog.pg_class c"
+        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f')"
+        " AND ((pg_catalog.pg_table_is_visible(c.oid) AND c.relname = %(table)s)"
+        "  OR n.nspname || '.' || c.relname = %(table)s)"
+        " ORDER BY pg_catalog.pg_table_is_visible(c.oid) DESC LIMIT 1",
+        {"table": table},
+    ).fetchone()
+    return tuple(found) if found else None

@@ -1,0 +1,1 @@
+"""Tables in files, on disk or in object stores."""

@@ -1,0 +1,176 @@
+"""Parquet or CSV in an object store, read through fsspec: one object, or every one below a path.
+
+Each object is pinned when the source is first looked at: its size and version (an ETag where the store has one) are
+compared at every later read, so that both passes of the bounding, in whichever process, see the same bytes or fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from understudy.pipelines.errors import SourceError, SpecError
+from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
+from understudy.pipelines.sources.files.csv_file import open_csv
+from understudy.pipelines.sources.files.object_paths import open_store, storing
+from understudy.pipelines.sources.files.parquet import MOST_ROWS
+
+_KEY = "source.uri"
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """One object and the version of it that was first seen."""
+
+    uri: str
+    path: str
+    version: str
+
+    def open(self) -> Any:
+        store, _ = open_store(self.uri, _KEY)
+        if version_of(store.info(self.path)) != self.version:
+            raise SourceError(f"{self.path} changed while it was read", "run again when nothing writes to it")
+        return store.open(self.path, "rb", block_size=8 << 20)
+
+
+@dataclass(frozen=True)
+class StoredParquet:
+    """Some row groups of one object."""
+
+    object: StoredObject
+    row_groups: tuple[int, ...]
+
+    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        with _reading(self.object.path), self.object.open() as stream, pq.ParquetFile(stream) as file:
+            yield from file.iter_batches(batch_rows, list(self.row_groups), list(columns), use_threads=False)
+
+
+@dataclass(frozen=True)
+class StoredCsv:
+    """A CSV object, plain or gzipped, all of it text; a line with too few or too many fields is dropped."""
+
+    object: StoredObject
+    header: tuple[str, ...]
+
+    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        with _reading(self.object.path), self.object.open() as stream:
+            native = pa.PythonFile(stream, mode="r")
+            if self.object.path.endswith(".gz"):
+                native = pa.CompressedInputStream(native, "gzip")
+            try:
+                reader = open_csv(native, self.header, columns)
+            except pa.ArrowInvalid as error:
+                if "Empty CSV" in str(error):  # what Arrow calls a header without a line after it
+                    return
+                raise
+            for block in reader:
+                for start in range(0, block.num_rows, batch_rows):
+                    yield block.slice(start, batch_rows)
+
+
+@dataclass(frozen=True)
+class ObjectStoreSource:
+    uri: str
+
+    def schema(self) -> pa.Schema:
+        first = self._footers[0]
+        for other in self._footers[1:]:
+            if not other[1].equals(first[1]):
+                raise SourceError(
+                    f"{other[0].path} has other columns or types than {first[0].path}",
+                    "make every object below the path hold the same columns",
+                )
+        return first[1]
+
+    def parts(self) -> Sequence[StoredParquet | StoredCsv]:
+        self.schema()
+        found: list[StoredParquet | StoredCsv] = []
+        for stored, schema, group_rows in self._footers:
+            if group_rows is None:
+                found.append(StoredCsv(stored, tuple(schema.names)))
+                continue
+            run: list[int] = []
+            for group, rows in enumerate(group_rows):
+                if run and sum(group_rows[i] for i in run) + rows > MOST_ROWS:
+                    found.append(StoredParquet(stored, tuple(run)))
+                    run = []
+                run.append(group)
+            if run:
+                found.append(StoredParquet(stored, tuple(run)))
+        return found
+
+    def batches(
+        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        return read_parts(self.parts(), columns, unit, key, batch_rows, self.row_estimate())
+
+    def row_estimate(self) -> int | None:
+        known = [group_rows for *_, group_rows in self._footers]
+        return None if any(rows is None for rows in known) else sum(sum(rows) for rows in known if rows is not None)
+
+    @cached_property
+    def _footers(self) -> list[tuple[StoredObject, pa.Schema, list[int] | None]]:
+        """Each object, its schema, and the rows of its row groups (None for CSV)."""
+        store, root = open_store(self.uri, _KEY)
+        with storing(root, SourceError, "reading"):
+            listed = store.find(root, detail=True)
+        wanted = [path for path in sorted(listed) if _is_data(path, root)]
+        if not wanted:
+            raise SourceError(f"{root} holds no .parquet or .csv object", "check source.uri")
+        if len({_is_csv(path) for path in wanted}) > 1:
+            raise SpecError(f"{root} holds both Parquet and CSV objects", "name a path that holds one kind")
+        found = []
+        for path in wanted:
+            stored = StoredObject(self.uri, path, version_of(listed[path]))
+            with _reading(path), stored.open() as stream:
+                found.append((stored, *(_csv_footer(stream, path) if _is_csv(path) else _parquet_footer(stream))))
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"uri": self.uri}
+
+
+def version_of(info: dict[str, Any]) -> str:
+    known = [info.get(name) for name in ("ETag", "etag", "md5Hash", "generation", "LastModified", "created", "size")]
+    return "|".join(str(value) for value in known if value is not None)
+
+
+def _parquet_footer(stream: Any) -> tuple[pa.Schema, list[int]]:
+    with pq.ParquetFile(stream) as file:
+        groups = range(file.metadata.num_row_groups)
+        return file.schema_arrow.remove_metadata(), [file.metadata.row_group(group).num_rows for group in groups]
+
+
+def _csv_footer(stream: Any, path: str) -> tuple[pa.Schema, None]:
+    import csv
+    import gzip
+    import io
+
+    plain = gzip.GzipFile(fileobj=stream) if path.endswith(".gz") else stream
+    text = io.TextIOWrapper(plain, encoding="utf-8-sig", errors="replace", newline="")
+    header = next(csv.reader(text), [])
+    text.detach()
+    if not header:
+        raise SourceError(f"{path} is empty", "a CSV file starts with a line of column names")
+    return pa.schema([(name, pa.string()) for name in header]), None
+
+
+def _is_csv(path: str) -> bool:
+    return path.lower().endswith((".csv", ".csv.gz"))
+
+
+def _is_data(path: str, root: str) -> bool:
+    inside = path[len(root) :].strip("/").split("/")
+    hidden = any(part.startswith((".", "_")) for part in inside if part)
+    return not hidden and (_is_csv(path) or path.lower().endswith((".parquet", ".pq")))
+
+
+def _reading(path: str) -> Any:
+    return storing(path, SourceError, "reading")

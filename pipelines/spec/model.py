@@ -1,0 +1,246 @@
+"""The release spec: everything public about one release, typed, versioned by its hash, and refused if it is wrong."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from understudy.pipelines.canonical import hash_of
+from understudy.pipelines.privacy.relation import Budget, Relation, Unit
+from understudy.pipelines.spec.address import check_address
+from understudy.pipelines.spec.columns import Column, Public
+from understudy.pipelines.spec.periods import zone
+from understudy.pipelines.spec.rules import Rule
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+
+
+class SourceSpec(Public):
+    uri: str = Field(
+        description="duckdb:///file.duckdb, postgresql://user@host/database, a Parquet or CSV file or directory, "
+        "or one in an object store (s3://bucket/path); for tensors also an .npz or idx file, or a folder of pictures",
+        max_length=2000,
+    )
+    table: str | None = Field(None, description="table or view name, where the source is a database", max_length=200)
+    snapshot: str = Field(
+        min_length=1,
+        max_length=200,
+        description="names the state of the data; a new one is a new, charged release; {{ month }} is filled in",
+    )
+    rows_are_public: bool = Field(
+        False,
+        description="you declare that the number of rows is no secret; `plan` then reads it from the source's metadata",
+    )
+
+    @field_validator("uri")
+    @classmethod
+    def _public_address(cls, uri: str) -> str:
+        return check_address(uri, "source.uri")
+
+
+class UnitSpec(Public):
+    entity: str | None = Field(None, description="column that says whose row it is; omit it to protect single rows")
+    max_rows: int = Field(1, ge=1, le=1_000_000, description="rows kept for one entity; the rest are dropped")
+
+    @model_validator(mode="after")
+    def _row_unit(self) -> UnitSpec:
+        if self.entity is None and self.max_rows != 1:
+            raise ValueError("max_rows needs an entity column; name it as unit.entity or drop max_rows")
+        return self
+
+
+class PrivacySpec(Public):
+    account: str = Field(description="ledger account that pays")
+    relation: Relation = Relation.ADD_REMOVE
+    unit: UnitSpec = UnitSpec()
+    epsilon: Decimal = Field(gt=0, le=100)
+    delta: Decimal = Field(gt=0, lt=1)
+    noise: Literal["rounded", "opendp"] = Field("rounded", description="sampler of the integer Gaussian noise")
+
+    @field_validator("epsilon", "delta")
+    @classmethod
+    def _one_spelling(cls, amount: Decimal) -> Decimal:
+        return amount.normalize()  # 1, 1.0 and 1e0 are one budget and must have one hash
+
+    @field_validator("account")
+    @classmethod
+    def _account_name(cls, account: str) -> str:
+        return _checked_name(account)
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.epsilon, self.delta)
+
+    @property
+    def protected_unit(self) -> Unit:
+        return Unit(self.unit.entity, self.unit.max_rows)
+
+
+class MethodSpec(Public):
+    """The method's name and its own options, which the method itself checks when it plans."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: Literal["privpgd", "gaussian", "mixing", "kernel"] = "privpgd"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.__pydantic_extra__ or {})
+
+
+class GenerateSpec(Public):
+    """How rows are made from what was measured. Post-processing: change it and repeat it without paying again."""
+
+    particles: int | None = Field(None, ge=1, le=10_000_000, description="privpgd: default one a row, at most 100,000")
+    epochs: int | None = Field(None, ge=0, le=100_000, description="privpgd: passes over all marginals")
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    denoise: Literal["none", "spectral"] | None = Field(
+        None,
+        description="mixing: publish noisy mixtures, or (default) records rebuilt from what stands above the noise",
+    )
+    image: tuple[int, int] | None = Field(
+        None,
+        description="mixing: height and width, where the columns are pixels row by row; denoising expects smoothness",
+    )
+    generator: Literal["auto", "conv", "dcgan", "mlp"] = Field(
+        "auto", description="kernel: auto is conv for pictures of 28 or 32 pixels, mlp for anything else"
+    )
+    training_steps: int | None = Field(None, ge=1, le=10_000_000, description="kernel: default 1,500")
+    one_a_class: bool = Field(False, description="kernel: train a generator for each class instead of one for all")
+    class_mix: Literal["released", "equal"] | dict[str, Annotated[float, Field(ge=0, le=1e9)]] = Field(
+        "released", description="kernel: shares of the classes: as released (noisy), equal, or your own"
+    )
+    rules: tuple[Rule, ...] = Field((), description="public knowledge that every published row obeys")
+
+
+class PublishSpec(Public):
+    to: str = Field(
+        description="a directory, duckdb:///file.duckdb, postgresql://user@host/database, or s3://bucket/path",
+        max_length=2000,
+    )
+    table: str | None = Field(None, description="table name, where the target is a database", max_length=200)
+    rows: int | None = Field(None, ge=1, le=1_000_000_000, description="rows to publish; default: the noisy total")
+    approval: Literal["none", "required"] = Field("none", description="required: the run pauses for a person's yes")
+    keep: int | None = Field(None, ge=1, description="how many releases keep their data; older ones are retired")
+
+    @field_validator("to")
+    @classmethod
+    def _public_address(cls, to: str) -> str:
+        return check_address(to, "publish.to")
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What makes two publications different ones: not who approves them, nor how long they are kept."""
+        return self.model_dump(mode="json", exclude={"approval", "keep"})
+
+
+class ComputeSpec(Public):
+    engine: Literal["local", "dask"] = "local"
+    scheduler: str | None = Field(None, description="address of a running Dask scheduler", max_length=2000)
+
+    @field_validator("scheduler")
+    @classmethod
+    def _public_address(cls, scheduler: str | None) -> str | None:
+        return scheduler and check_address(scheduler, "compute.scheduler")
+
+
+class RollingSpec(Public):
+    """A release for each period. What is declared about its entities decides how the periods compose."""
+
+    period: Literal["day", "week", "month", "quarter", "year"] = "month"
+    entities: Literal["recurring", "disjoint"] = Field(
+        "recurring",
+        description="recurring: an entity may be in several periods, which compose one after the other. disjoint: you "
+        "declare that none is in two, so the worst period counts; if that is false, so is the guarantee",
+    )
+    warn_below: int = Field(3, ge=0, le=1000, description="warn when the cap pays for fewer further periods than this")
+
+
+class ScheduleSpec(Public):
+    """When and where `understudy deploy` has the release run. It cannot change what is measured."""
+
+    cron: str = Field(max_length=200, description="five fields, such as `0 6 1 * *`")
+    timezone: str = Field("UTC", max_length=60)
+    pool: str = Field("understudy-cpu", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="Prefect work pool")
+    tags: tuple[str, ...] = Field((), max_length=20)
+
+    @field_validator("cron")
+    @classmethod
+    def _five_fields(cls, cron: str) -> str:
+        if len(cron.split()) != 5:
+            raise ValueError("a cron schedule has five fields: minute, hour, day, month, weekday")
+        return " ".join(cron.split())
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, name: str) -> str:
+        zone(name)
+        return name
+
+
+_NOT_MEASURED: dict[str, Any] = dict.fromkeys(("generate", "publish", "compute", "rolling", "schedule"), True)
+_NOT_MEASURED |= {"source": {"rows_are_public"}}
+
+
+class ReleaseSpec(Public):
+    """One release: what is copied, for whom it is safe, how, and where it goes."""
+
+    name: str
+    source: SourceSpec
+    privacy: PrivacySpec
+    columns: dict[str, Column] = Field(min_length=1, max_length=2000)
+    method: MethodSpec = MethodSpec()
+    generate: GenerateSpec = GenerateSpec()
+    publish: PublishSpec
+    compute: ComputeSpec = ComputeSpec()
+    rolling: RollingSpec | None = None
+    schedule: ScheduleSpec | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _release_name(cls, name: str) -> str:
+        return _checked_name(name)
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _column_names(cls, columns: Any) -> Any:
+        if isinstance(columns, dict):
+            for name in columns:
+                if not isinstance(name, str) or not name or len(name) > 200 or not name.isprintable():
+                    raise ValueError("column names must be printable text of at most 200 characters")
+        return columns
+
+    @model_validator(mode="after")
+    def _coherent(self) -> ReleaseSpec:
+        if all(column.type in ("identifier", "text") for column in self.columns.values()):
+            raise ValueError("no column is modelled; declare at least one that is not an identifier or text")
+        if self.generate.rules and self.method.name != "privpgd":
+            raise ValueError(f"generate.rules are kept by the method privpgd only, not by {self.method.name}")
+        if self.method.name != "mixing" and (self.generate.denoise or self.generate.image):
+            raise ValueError(f"generate.denoise and generate.image are for the method mixing, not {self.method.name}")
+        tensors = ", ".join(name for name, column in self.columns.items() if column.type == "tensor")
+        if tensors and self.method.name != "kernel":
+            raise ValueError(f"tensors ({tensors}) are copied by the method kernel only, not by {self.method.name}")
+        if tensors and self.publish.to.startswith("postgresql"):
+            raise ValueError(f"tensors ({tensors}) cannot be published to PostgreSQL; publish to a directory")
+        entity = self.privacy.unit.entity
+        if entity in self.columns and self.columns[entity].type not in ("identifier", "text"):
+            raise ValueError(
+                f"the entity column {entity!r} cannot be modelled; declare it {{type: identifier, action: drop}}"
+            )
+        return self
+
+    @property
+    def hash(self) -> str:
+        """Of what is measured. How it is computed, what is generated from it and where it goes cannot change that."""
+        measured = self.model_dump(mode="json", exclude=_NOT_MEASURED)
+        # A measurement refers to columns by position, so their order belongs to it.
+        return hash_of({**measured, "columns": list(measured["columns"].items())})
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name[:40]!r} must be lower-case letters, digits, dots, dashes or underscores (at most 100)")
+    return name

@@ -1,0 +1,153 @@
+"""A spec from its YAML: periods filled in, and every mistake told by its key, its line and what to do."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.periods import fill
+
+MAX_SPEC_BYTES = 1_000_000
+_BOOL, _INT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int"
+_FIX = "correct the keys named above; `understudy schema` prints what a spec may say"
+_UNION_TAGS = frozenset(
+    {"category", "integer", "number", "boolean", "date", "datetime", "tensor", "identifier", "text"}
+)
+
+
+def load_spec(path: Path, at: dt.datetime | None = None) -> ReleaseSpec:
+    """Read a spec file; any mistake is one SpecError that names the key, its line and what to do."""
+    return parse_spec(read_spec(path), str(path), at)
+
+
+def read_spec(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_SPEC_BYTES:
+            raise SpecError(f"{path}: a spec has at most {MAX_SPEC_BYTES:,} bytes", "is this really a spec?")
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"cannot read the spec {path}: {_reason(error)}", "check the path") from None
+
+
+def parse_spec(text: str, origin: str = "spec", at: dt.datetime | None = None) -> ReleaseSpec:
+    """`at` fills in periods such as {{ month }}, in the schedule's time zone; by default it is now."""
+    root, tree = parse_tree(text, origin)
+    return spec_of(tree, at, root, origin)
+
+
+def spec_of(
+    tree: dict[str, Any], at: dt.datetime | None = None, root: yaml.Node | None = None, origin: str = "spec"
+) -> ReleaseSpec:
+    """The spec a YAML tree says, its periods filled in."""
+    schedule = tree.get("schedule")
+    time_zone = schedule.get("timezone", "UTC") if isinstance(schedule, dict) else "UTC"
+    tree = fill(tree, at or dt.datetime.now(dt.UTC), str(time_zone))
+    try:
+        return ReleaseSpec.model_validate(tree)
+    except ValidationError as error:
+        raise SpecError("\n".join(_explain(problem, root, origin) for problem in error.errors()), _FIX) from None
+
+
+def parse_tree(text: str, origin: str = "spec") -> tuple[yaml.Node | None, dict[str, Any]]:
+    """The YAML of a spec as nodes, which know their lines, and as plain values with periods not yet filled in."""
+    try:
+        root = yaml.compose(text, Loader=_SpecLoader)
+        tree = yaml.load(text, Loader=_SpecLoader)  # noqa: S506  a SafeLoader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}" if mark else ""
+        raise SpecError(
+            f"{origin}:{where} not valid YAML: {getattr(error, 'problem', error)}", "fix that line"
+        ) from None
+    if not isinstance(tree, dict):
+        raise SpecError(
+            f"{origin}: a spec is a mapping with the keys {', '.join(ReleaseSpec.model_fields)}", "see docs/spec.md"
+        )
+    return root, tree
+
+
+class _SpecLoader(yaml.SafeLoader):
+    """PyYAML, with three surprises less, each of which would silently change what is counted.
+
+    A repeated key is an error and does not replace the first. As in YAML 1.2, `no` is a word and not false (Norway's
+    country code is NO), and 010 or 12:30 are not numbers in another base.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+_SpecLoader.yaml_implicit_resolvers = {
+    first: [rule for rule in rules if rule[0] not in (_BOOL, _INT)]
+    for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_SpecLoader.add_implicit_resolver(_BOOL, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+_SpecLoader.add_implicit_resolver(_INT, re.compile("^[-+]?(?:0|[1-9][0-9_]*)$"), list("-+0123456789"))
+
+
+def _explain(problem: Any, root: yaml.Node | None, origin: str) -> str:
+    """One line for one pydantic error: file, line, key, what is wrong."""
+    path = [part for part in problem["loc"] if not (isinstance(part, str) and part in _UNION_TAGS)]
+    key = ".".join(str(part) for part in path) or "spec"
+    line = _line_of(root, path)
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "extra_forbidden":
+        message = f"unknown key; valid ones: {_valid_keys(problem['loc'])}"
+    elif problem["type"] == "missing":
+        message = "this key is missing"
+    elif problem["type"] == "union_tag_invalid":
+        message = f"unknown column type; valid ones: {', '.join(sorted(_UNION_TAGS))}"
+    elif problem["type"] == "union_tag_not_found":
+        message = f"a column needs a `type`; valid ones: {', '.join(sorted(_UNION_TAGS))}"
+    return f"{origin}:{f' line {line}:' if line else ''} {key}: {message}"
+
+
+def _valid_keys(location: tuple[Any, ...]) -> str:
+    """The keys of the model that holds the unknown one, found in the JSON schema."""
+    schema = ReleaseSpec.model_json_schema()
+    node: Any = schema
+    for part in location[:-1]:
+        node = _resolve(schema, node)
+        if part in node.get("properties", {}):
+            node = node["properties"][part]
+        elif "discriminator" in node and part in node["discriminator"].get("mapping", {}):
+            node = {"$ref": node["discriminator"]["mapping"][part]}
+        else:
+            node = node.get("additionalProperties", {})
+    return ", ".join(_resolve(schema, node).get("properties", {}))
+
+
+def _resolve(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in node:
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    return node
+
+
+def _line_of(node: yaml.Node | None, path: list[Any]) -> int | None:
+    line = node.start_mark.line + 1 if node else None
+    for part in path:
+        if not isinstance(node, yaml.MappingNode):
+            break
+        for key, value in node.value:
+            if key.value == str(part):
+                node, line = value, key.start_mark.line + 1
+                break
+        else:
+            break
+    return line
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or "it is not UTF-8 text"

@@ -1,0 +1,1 @@
+"""What is public about a table, and values to codes and back."""

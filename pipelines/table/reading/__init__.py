@@ -1,0 +1,1 @@
+"""Values as they stand in Arrow columns, read totally and row by row."""

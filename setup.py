@@ -1,0 +1,8 @@
+"""Packages are found, not typed: `flows`, `tasks` and `pipelines` ship as `understudy.flows` and so on."""
+
+from setuptools import find_packages, setup
+
+ROOMS = ("flows", "tasks", "pipelines")
+
+found = find_packages(include=["understudy*", *(f"{room}*" for room in ROOMS)])
+setup(packages=[name if name.split(".")[0] == "understudy" else f"understudy.{name}" for name in found])

@@ -1,0 +1,1 @@
+"""Other engines that do a stage's work: Dask."""

@@ -1,0 +1,169 @@
+"""Counting on Dask: exact counts of each part of the table, added up in a tree. No noise is ever drawn here.
+
+Every task is a pure function of the files and the job, so a task that runs twice, a lost worker or a
+spilled result changes no count: the counts are those of `LocalTable`, which shares every function below the
+map. Private intermediate values are `Sealed`, so that no worker's log can show them when a task fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from distributed import Client, Future, KilledWorker, LocalCluster
+from distributed.comm.core import CommClosedError
+
+from understudy.pipelines.counting.counting import LocalTable, add_counts, add_part, usable_cores
+from understudy.pipelines.counting.tally import Clique, Tally
+from understudy.pipelines.errors import SourceError
+from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source
+from understudy.pipelines.sources.bounding import (
+    Allowance,
+    Candidates,
+    Slice,
+    allowance,
+    candidates,
+    join,
+    merge,
+    needed_columns,
+    slices,
+)
+from understudy.pipelines.table.domain import TableDomain
+
+FAN_IN = 8
+CONNECT_SECONDS = 20
+LOOPBACK = "127.0.0.1:0"  # Dask's own default listens on every interface
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, repr=False)
+class Sealed(Generic[Value]):
+    """A private value on its way between tasks; its repr shows nothing."""
+
+    value: Value
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every task needs to know. All of it is public but the key, which is left out of the repr."""
+
+    domain: TableDomain
+    unit: Unit
+    cliques: tuple[Clique, ...]
+    batch_rows: int
+    key: Sealed[bytes]
+
+
+@dataclass(frozen=True)
+class DaskTable:
+    """A private table counted by Dask workers; satisfies `method.PrivateTable`.
+
+    With `scheduler`, the workers of that cluster read the source's files themselves, so they must see them
+    under the same paths. Without, threads of this process. A source that is one stream (a database, a CSV
+    file) is counted in this process either way.
+    """
+
+    source: Source
+    domain: TableDomain
+    unit: Unit
+    key: bytes
+    scheduler: str | None = None
+    batch_rows: int = BATCH_ROWS
+
+    def record_batches(self) -> Iterator[pa.RecordBatch]:
+        return self._local.record_batches()
+
+    def counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
+        parts = self.source.parts()
+        if not parts:
+            return self._local.counts(cliques)
+        job = Job(self.domain, self.unit, tuple(cliques), self.batch_rows, Sealed(self.key))
+        with _client(self.scheduler) as client:
+            numbers = list(range(len(parts)))
+            allowed = None
+            if self.unit.entity is not None:
+                sliced = []
+                for entities in slices(self.source.row_estimate()):
+                    found = client.map(find_candidates, parts, numbers, job=job, entities=entities, pure=False)
+                    merged = _tree(client, found, merge_candidates, job)
+                    sliced.append(client.submit(find_allowance, merged, job, pure=False))
+                allowed = client.submit(join_allowances, sliced, pure=False)
+            counted = client.map(count_part, parts, numbers, job=job, allowed=allowed, pure=False)
+            total: Sealed[list[np.ndarray]] = _tree(client, counted, merge_counts, job).result()
+            return total.value
+
+    @property
+    def _local(self) -> LocalTable:
+        return LocalTable(self.source, self.domain, self.unit, self.key, self.batch_rows)
+
+
+def count_part(part: Part, number: int, job: Job, allowed: Sealed[Allowance] | None) -> Sealed[list[np.ndarray]]:
+    tally = Tally(job.domain.sizes, job.cliques)
+    bound = allowed.value if allowed else None
+    add_part(tally, part, number, job.domain, job.unit, job.key.value, bound, job.batch_rows)
+    return Sealed(tally.marginals())
+
+
+def find_candidates(part: Part, number: int, job: Job, entities: Slice) -> Sealed[Candidates]:
+    names = job.domain.counted_names
+    batches = part.read(needed_columns(names, job.unit), job.batch_rows)
+    return Sealed(candidates(batches, number, names, job.unit, job.key.value, entities))
+
+
+def merge_candidates(found: Sequence[Sealed[Candidates]], job: Job) -> Sealed[Candidates]:
+    return Sealed(merge([each.value for each in found], job.unit))
+
+
+def find_allowance(found: Sealed[Candidates], job: Job) -> Sealed[Allowance]:
+    return Sealed(allowance(found.value, job.unit))
+
+
+def join_allowances(sliced: Sequence[Sealed[Allowance]]) -> Sealed[Allowance]:
+    return Sealed(join([each.value for each in sliced]))
+
+
+def merge_counts(counts: Sequence[Sealed[list[np.ndarray]]], job: Job) -> Sealed[list[np.ndarray]]:
+    return Sealed(add_counts([each.value for each in counts]))
+
+
+def _tree(client: Client, level: list[Future], join: Callable[[Any, Job], Any], job: Job) -> Future:
+    """One future that joins all, FAN_IN at a time, so that no worker has to hold every part's result."""
+    while len(level) > 1:
+        groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
+        level = [client.submit(join, group, job, pure=False) for group in groups]
+    return level[0]
+
+
+@contextlib.contextmanager
+def _client(scheduler: str | None) -> Iterator[Client]:
+    """A client of the cluster at that address, or of one of this process's threads; closed afterwards."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with contextlib.ExitStack() as stack:
+        try:
+            if scheduler is None:
+                cluster = LocalCluster(
+                    processes=False,
+                    n_workers=1,
+                    threads_per_worker=usable_cores(),
+                    dashboard_address=LOOPBACK,
+                    worker_dashboard_address=LOOPBACK,
+                )
+                stack.enter_context(cluster)
+                client = stack.enter_context(Client(cluster))
+            else:
+                client = stack.enter_context(Client(scheduler, timeout=CONNECT_SECONDS))
+        except (OSError, ValueError, CommClosedError):
+            problem = f"cannot reach the Dask scheduler at {scheduler}"
+            raise SourceError(problem, "start it, or correct or remove compute.scheduler") from None
+        try:
+            yield client
+        except (KilledWorker, CommClosedError):
+            problem = "Dask workers died again and again while they counted the table"
+            fix = "look at the workers' logs; give them more memory or fewer threads"
+            raise SourceError(problem, fix) from None

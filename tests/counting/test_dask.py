@@ -1,0 +1,92 @@
+"""Counting on Dask gives the counts of the local table: in threads, on a cluster, and after a worker dies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("distributed")
+
+from tests.counting.slow_source import SlowSource
+from tests.counting.test_local_table import CLIQUES, DOMAIN, same, visits
+from tests.dask_cluster import Cluster, dask_cluster
+from understudy.pipelines.counting.counting import LocalTable
+from understudy.pipelines.errors import SourceError
+from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.sources.bounding import slices
+from understudy.pipelines.sources.files.csv_file import CsvSource
+from understudy.pipelines.sources.files.parquet import ParquetSource
+from understudy.tasks.engines.dask_counting import DaskTable, Sealed
+
+FILES = 12
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("visits")
+    for i in range(FILES):
+        pq.write_table(visits(300, seed=i), place / f"{i:02d}.parquet", row_group_size=100)
+    return place
+
+
+@pytest.mark.parametrize("unit", [Unit(), Unit("who", 3)])
+def test_threads_give_the_local_counts(directory, unit):
+    source = ParquetSource(directory)
+    expected = LocalTable(source, DOMAIN, unit, b"key").counts(CLIQUES)
+    assert same(DaskTable(source, DOMAIN, unit, b"key").counts(CLIQUES), expected)
+
+
+def test_a_source_that_is_one_stream_is_counted_here(tmp_path):
+    (tmp_path / "t.csv").write_text("age,ward,cost\n5,A,1\n50,B,\n")
+    table = DaskTable(CsvSource(tmp_path / "t.csv"), DOMAIN, Unit(), b"key", scheduler="tcp://127.0.0.1:1")
+    assert table.counts([(1,)])[0].tolist() == [1, 1, 0, 0]
+    assert sum(batch.num_rows for batch in table.record_batches()) == 2
+
+
+def test_an_unreachable_scheduler_is_a_source_error(directory, monkeypatch):
+    monkeypatch.setattr("understudy.tasks.engines.dask_counting.CONNECT_SECONDS", 0.5)
+    with pytest.raises(SourceError, match="cannot reach the Dask scheduler at tcp://127"):
+        DaskTable(ParquetSource(directory), DOMAIN, Unit(), b"key", scheduler="tcp://127.0.0.1:1").counts(CLIQUES)
+
+
+def test_a_file_lost_after_the_check_is_a_source_error(tmp_path):
+    for i in range(2):
+        pq.write_table(visits(50, seed=i), tmp_path / f"{i}.parquet")
+    source = ParquetSource(tmp_path)
+    source.schema()
+    (tmp_path / "1.parquet").unlink()
+    with pytest.raises(SourceError, match=r"1\.parquet"):
+        DaskTable(source, DOMAIN, Unit(), b"key").counts(CLIQUES)
+
+
+def test_sealed_values_show_nothing():
+    assert "secret" not in repr(Sealed("secret"))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory) -> Iterator[Cluster]:
+    with dask_cluster(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
+
+
+@pytest.mark.parametrize("slices_", [1, 3])
+def test_bounding_on_a_cluster_keeps_the_rows_that_local_bounding_keeps(cluster, directory, slices_, monkeypatch):
+    """Also when a table is so large that entities are bounded one slice after the other."""
+    monkeypatch.setattr("understudy.pipelines.sources.bounding.BOUNDING_BYTES", FILES * 300 * 72 // slices_)
+    source, unit = ParquetSource(directory), Unit("who", 2)
+    assert len(slices(source.row_estimate())) == slices_
+    expected = LocalTable(source, DOMAIN, unit, b"key").counts(CLIQUES)
+    assert same(DaskTable(source, DOMAIN, unit, b"key", cluster.address).counts(CLIQUES), expected)
+    assert expected[0].sum() < FILES * 300
+
+
+def test_a_real_cluster_counts_alike_and_survives_the_loss_of_a_worker(cluster, directory):
+    unit = Unit("who", 3)
+    expected = LocalTable(ParquetSource(directory), DOMAIN, unit, b"key").counts(CLIQUES)
+    assert same(DaskTable(ParquetSource(directory), DOMAIN, unit, b"key", cluster.address).counts(CLIQUES), expected)
+    with cluster.killing_a_worker():
+        slow = DaskTable(SlowSource(directory, 0.15), DOMAIN, unit, b"key", cluster.address)
+        assert same(slow.counts(CLIQUES), expected)

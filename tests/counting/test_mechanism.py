@@ -1,0 +1,127 @@
+"""Noisy marginals: neighbour replay, the event of what was drawn, and tests that a wrong scale fails."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy.pipelines.counting.counting import count_marginals
+from understudy.pipelines.counting.mechanism import MarginalNoise, calibrate_marginals, release_counts
+from understudy.pipelines.counting.workload import Workload
+from understudy.pipelines.privacy.accounting import composed_loss
+from understudy.pipelines.privacy.events import Gaussian, ZeroConcentrated
+from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
+from understudy.pipelines.privacy.relation import Budget, Relation, Unit, counts_sensitivity
+from understudy.pipelines.table.coding.encode import EncodedBatch
+
+SIZES = (3, 4, 2)
+WORKLOAD = Workload(((0,), (1,), (0, 1), (1, 2)), (0.1, 0.2, 0.3, 0.4))
+BUDGET = Budget("1", "1e-6")
+
+
+class SameWords:
+    """The same randomness for both neighbours."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.sizes: list[int] = []
+
+    def words(self, count: int) -> np.ndarray:
+        self.sizes.append(count)
+        return self.rng.integers(0, 2**64, count, dtype=np.uint64)
+
+
+def counts_of(rows: list[tuple[int, int, int]]) -> list[np.ndarray]:
+    codes = np.array(rows, dtype=np.uint8).reshape(-1, 3)
+    batch = EncodedBatch(tuple(np.ascontiguousarray(codes[:, i]) for i in range(3)), len(rows))
+    return count_marginals([batch], SIZES, WORKLOAD.cliques)
+
+
+rows = st.lists(st.tuples(*(st.integers(0, size - 1) for size in SIZES)), max_size=30)
+unit_rows = st.lists(st.tuples(*(st.integers(0, size - 1) for size in SIZES)), min_size=1, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows, unit_rows, unit_rows, st.sampled_from(Relation), st.integers(0, 2**32))
+def test_neighbour_replay(rest: list, mine: list, other: list, relation: Relation, seed: int) -> None:
+    """With equal randomness the outputs differ by exactly the counts, within the declared sensitivity."""
+    unit = Unit("patient", 4)
+    noise = calibrate_marginals(WORKLOAD.shares, BUDGET, relation, unit, "rounded")
+    neighbour = rest + other if relation is Relation.REPLACE_ONE else rest
+    randomness = SameWords(seed), SameWords(seed)
+    with_me, event = release_counts(counts_of(rest + mine), noise, relation, unit, randomness[0])
+    without, same_event = release_counts(counts_of(neighbour), noise, relation, unit, randomness[1])
+    assert randomness[0].sizes == randomness[1].sizes  # control flow does not depend on the data
+    assert event == same_event == noise.event
+    moved = [(a - b) / std for a, b, std in zip(with_me, without, noise.stds, strict=True)]
+    distance = math.sqrt(sum(float((part**2).sum()) for part in moved))
+    assert isinstance(event, Gaussian)
+    assert distance <= 1 / event.noise_multiplier + 1e-9
+
+
+def test_the_sensitivity_is_reached_so_it_is_not_slack() -> None:
+    unit = Unit("patient", 4)
+    alone, none = counts_of([(0, 0, 0)] * 4), counts_of([])
+    other = counts_of([(1, 1, 1)] * 4)
+    for clique in range(4):
+        assert np.linalg.norm(alone[clique] - none[clique]) == counts_sensitivity(Relation.ADD_REMOVE, unit.max_rows)
+        assert np.linalg.norm(alone[clique] - other[clique]) == pytest.approx(
+            counts_sensitivity(Relation.REPLACE_ONE, unit.max_rows)
+        )
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_the_budget_is_used_up_and_not_exceeded(relation: Relation) -> None:
+    noise = calibrate_marginals(WORKLOAD.shares, BUDGET, relation, Unit(), "rounded")
+    assert 0.999 < composed_loss([noise.event], 1e-6, relation).epsilon <= 1.0
+
+
+def test_golden_noise() -> None:
+    """91 equal marginals at eps 2.5, delta 1e-5: 1.634 sqrt(91) per cell; sqrt 2 more under REPLACE_ONE."""
+    workload = Workload(tuple((i,) for i in range(91)), (1 / 91,) * 91)
+    budget = Budget("2.5", "1e-5")
+    add = calibrate_marginals(workload.shares, budget, Relation.ADD_REMOVE, Unit(), "rounded").stds[0]
+    replace = calibrate_marginals(workload.shares, budget, Relation.REPLACE_ONE, Unit(), "rounded").stds[0]
+    assert add == pytest.approx(1.634 * math.sqrt(91), rel=5e-4)
+    assert replace == pytest.approx(add * math.sqrt(2))
+
+
+def z_scores(scale: float) -> np.ndarray:
+    """Released minus true, over the declared std, when the noise drawn is `scale` times what was declared."""
+    noise = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
+    drawn = MarginalNoise(tuple(std * scale for std in noise.stds), noise.event, "rounded")
+    exact = [np.full((100, 50), 10) for _ in WORKLOAD.cliques]
+    noisy, _ = release_counts(exact, drawn, Relation.ADD_REMOVE, Unit(), operating_system_randomness())
+    return np.concatenate([((a - b) / std).ravel() for a, b, std in zip(noisy, exact, noise.stds, strict=True)])
+
+
+def scale_is_right(scores: np.ndarray) -> bool:
+    """Two-sided variance test at six standard errors; 20,000 draws tell a 5% error apart."""
+    return bool(abs(scores.var() - 1) < 6 * math.sqrt(2 / len(scores)))
+
+
+def test_the_noise_has_the_declared_scale_and_a_wrong_one_is_caught() -> None:
+    assert scale_is_right(z_scores(1.0))
+    assert not scale_is_right(z_scores(0.95))
+    assert not scale_is_right(z_scores(1.05))
+
+
+def test_a_planted_wrong_scale_changes_the_event_too() -> None:
+    noise = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
+    weak = MarginalNoise(tuple(std * 0.8 for std in noise.stds), noise.event, "rounded")
+    _, event = release_counts(counts_of([]), weak, Relation.ADD_REMOVE, Unit(), operating_system_randomness())
+    assert event != noise.event
+
+
+def test_opendp_noise_is_charged_as_zcdp_and_costs_more_noise() -> None:
+    rounded = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
+    discrete = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), "opendp")
+    assert isinstance(discrete.event, ZeroConcentrated)
+    assert discrete.stds[0] > rounded.stds[0]
+    noisy, event = release_counts(counts_of([]), discrete, Relation.ADD_REMOVE, Unit(), operating_system_randomness())
+    assert event == discrete.event
+    assert noisy[2].shape == (3, 4)

@@ -1,0 +1,158 @@
+"""PrivPGD as a method: plan, one purchase, rules and statistics, adaptive rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from understudy.pipelines.counting.counting import count_marginals
+from understudy.pipelines.counting.released import noisy_total, released_marginals
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.methods.base import PlannedCharge
+from understudy.pipelines.methods.privpgd.method import PrivPGDMethod
+from understudy.pipelines.privacy.accounting import composed_loss
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.noise.rounded import RandomSource, operating_system_randomness
+from understudy.pipelines.privacy.relation import Relation
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.table.coding.decode import decode
+from understudy.pipelines.table.coding.encode import encode
+from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.rules import broken_rows
+
+SPEC = """
+name: people
+source: {uri: people.parquet, snapshot: "1"}
+privacy: {account: a, relation: RELATION, epsilon: 2, delta: 1e-6}
+columns:
+  age: {type: integer, min: 0, max: 99, bins: 10}
+  band: {type: category, values: [low, mid, high], ordered: true}
+  city: {type: category, values: [A, B, C], other: true}
+method: {name: privpgd OPTIONS}
+generate: {epochs: 3, device: cpu GENERATE}
+publish: {to: out}
+"""
+QUIET = lambda done, steps, note: None  # noqa: E731
+
+
+def spec_with(options: str = "", generate: str = "", relation: str = "add_remove") -> ReleaseSpec:
+    return parse_spec(SPEC.replace("OPTIONS", options).replace("GENERATE", generate).replace("RELATION", relation))
+
+
+class MemoryTable:
+    """A private table in memory: band follows age, city is independent."""
+
+    def __init__(self, domain: TableDomain, rows: int = 8000) -> None:
+        self.domain = domain
+        rng = np.random.default_rng(0)
+        age = rng.integers(0, 10, rows)
+        codes = np.stack([age, np.clip(age // 4, 0, 2), rng.choice(4, rows, p=[0.5, 0.3, 0.15, 0.05])], axis=1)
+        self.table = decode(codes, domain, rng)
+
+    def record_batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self.table.to_batches()
+
+    def counts(self, cliques: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+        return count_marginals([encode(self.table, self.domain)], self.domain.sizes, list(cliques))
+
+
+class Till:
+    def __init__(self) -> None:
+        self.charged: list[PlannedCharge] = []
+
+    def __call__(self, charge: PlannedCharge, draw: Callable[[RandomSource], Measurement]) -> Measurement:
+        self.charged.append(charge)
+        return draw(operating_system_randomness())
+
+
+def release(spec: ReleaseSpec) -> tuple[pa.Table, Measurement, MemoryTable, Till]:
+    domain, method, till = TableDomain.of(spec), PrivPGDMethod(), Till()
+    private = MemoryTable(domain)
+    plan = method.plan(spec, domain)
+    measured = method.measure(private, spec, plan, till)
+    assert tuple(till.charged) == plan.charges
+    return method.generate(measured, spec, domain, None, QUIET), measured, private, till
+
+
+def test_one_charge_and_a_copy_close_to_the_table() -> None:
+    spec = spec_with()
+    table, measured, private, till = release(spec)
+    assert len(till.charged) == 1
+    assert measured.facts["public_total"] is None
+    assert table.num_rows == pytest.approx(8000, abs=200)
+    [real, copy] = (
+        count_marginals([encode(t, private.domain)], private.domain.sizes, [(0, 1)])[0] for t in (private.table, table)
+    )
+    assert np.abs(real / real.sum() - copy / copy.sum()).sum() / 2 < 0.06
+    worst = max(PrivPGDMethod().agreement(table, measured, private.domain), key=lambda a: a.distance / a.allowed)
+    assert worst.distance < worst.allowed
+
+
+def test_under_replace_one_of_rows_the_total_is_public() -> None:
+    _, measured, _, _ = release(spec_with(relation="replace_one"))
+    assert noisy_total(measured) == measured.facts["public_total"] == 8000
+
+
+def test_a_foreign_table_does_not_agree() -> None:
+    _, measured, private, _ = release(spec_with())
+    codes = np.random.default_rng(1).integers(0, private.domain.sizes, (8000, 3))
+    strange = decode(codes, private.domain, np.random.default_rng(2))
+    agreements = PrivPGDMethod().agreement(strange, measured, private.domain)
+    assert any(line.distance > line.allowed for line in agreements)
+
+
+def test_rules_hold_in_every_row() -> None:
+    spec = spec_with(
+        generate=", rules: [{if: {age: {max: 35}}, then: {city: [A, B]}}, {forbid: {band: [high], city: [C]}}]"
+    )
+    table, _, private, _ = release(spec)
+    for rule in spec.generate.rules:
+        assert not broken_rows(rule, table, private.domain).any()
+        assert broken_rows(rule, private.table, private.domain).any()
+
+
+def share_of_high_in_b(table: pa.Table) -> float:
+    frame = table.to_pandas()
+    return float(((frame.band == "high") & (frame.city == "B")).mean())
+
+
+def test_statistics_are_charged_and_kept_or_hidden() -> None:
+    where = "statistics: {high_b: {where: {band: [high], city: [B]}, share: 0.3, USE}}"
+    kept, measured, private, till = release(spec_with(", " + where.replace("USE", "use: keep")))
+    truth = share_of_high_in_b(private.table)
+    bought = float(measured.arrays["statistic_high_b"][0]) / noisy_total(measured)
+    assert bought == pytest.approx(truth, abs=0.02)
+    assert len(released_marginals(measured)) == 6
+    assert 1.99 < composed_loss([c.event for c in till.charged], 1e-6, Relation.ADD_REMOVE).epsilon <= 2.0
+    hidden, *_ = release(spec_with(", " + where.replace("USE", "use: hide, strength: 3")))
+    assert abs(share_of_high_in_b(kept) - truth) < 0.02
+    assert abs(share_of_high_in_b(hidden) - truth) > 2 * abs(share_of_high_in_b(kept) - truth) + 0.01
+
+
+def test_adaptive_rounds_find_the_dependence() -> None:
+    spec = spec_with(", marginals: adaptive, rounds: 1, one_way_share: 0.2")
+    table, measured, _, till = release(spec)
+    assert [charge.stage for charge in till.charged] == ["one-way", "round-001"]
+    assert measured.facts["cliques"] == [[0], [1], [2], [0, 1]]
+    assert composed_loss([c.event for c in till.charged], 1e-6, Relation.ADD_REMOVE).epsilon <= 2.0
+    assert table.num_rows > 7000
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (", marginals: adaptive, one_way_share: 0", "one_way_share"),
+        (", marginals: adaptive, statistics: {s: {where: {city: [A]}}}", "adaptive"),
+        (", statistics: {s: {where: {town: [A]}}}", "town"),
+        (", statistics: {s: {where: {city: [A]}, share: 0.5}, t: {where: {city: [B]}, share: 0.5}}", "0.9"),
+        (", rounds: 0", "rounds"),
+    ],
+)
+def test_impossible_options_are_refused(options: str, told: str) -> None:
+    spec = spec_with(options)
+    with pytest.raises(SpecError, match=told):
+        PrivPGDMethod().plan(spec, TableDomain.of(spec))

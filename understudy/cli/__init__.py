@@ -1,0 +1,1 @@
+"""The command line: words and tables; the work is done elsewhere."""

@@ -1,0 +1,76 @@
+"""How long counting will take and how much memory it needs, said before a row is read.
+
+How many rows there are is a secret of the table unless its owner declares otherwise, so the source's metadata is opened
+only if the spec says `source.rows_are_public`; else the estimate is for a number that somebody assumes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from understudy.pipelines.errors import UnderstudyError
+from understudy.pipelines.methods.base import MethodPlan
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.domain import TableDomain
+
+if TYPE_CHECKING:
+    from understudy.pipelines.counting.estimate import CountingEstimate
+
+ASSUMED_ROWS = 100_000
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """A public number of rows, and where it comes from, in words."""
+
+    rows: int
+    origin: str
+
+
+def table_size(spec: ReleaseSpec, base: Path, assumed: int | None) -> TableSize:
+    """What the caller assumes; else what metadata says, where that is declared public; else a round number."""
+    if assumed is not None:
+        return TableSize(assumed, "assumed")
+    if not spec.source.rows_are_public:
+        return TableSize(ASSUMED_ROWS, "assumed; say --assume-rows or declare source.rows_are_public")
+    from understudy.pipelines.sources import opening
+
+    try:
+        rows = opening.open_source(spec.source, base).row_estimate()
+    except UnderstudyError as problem:
+        return TableSize(ASSUMED_ROWS, f"assumed, since the metadata cannot be read: {problem}")
+    if rows is None:
+        return TableSize(ASSUMED_ROWS, "assumed, since this source has no metadata of its size")
+    return TableSize(max(rows, 1), "by the source's metadata, declared public")
+
+
+def counting_estimate(spec: ReleaseSpec, plan: MethodPlan, size: TableSize) -> CountingEstimate | None:
+    """For this machine's cores; None if the method counts no marginals."""
+    if not plan.counted:
+        return None
+    from understudy.pipelines.counting.counting import usable_cores
+    from understudy.pipelines.counting.estimate import estimate_counting
+
+    domain, unit = TableDomain.of(spec), spec.privacy.protected_unit
+    return estimate_counting(domain, plan.counted, unit, size.rows, usable_cores())
+
+
+def print_counting(spec: ReleaseSpec, plan: MethodPlan, size: TableSize) -> None:
+    found = counting_estimate(spec, plan, size)
+    if found is None:
+        return
+    passes = f", {found.passes} passes" if found.passes > 1 else ""
+    click.echo(
+        f"counting {len(plan.counted)} marginals of {size.rows:,} rows ({size.origin}): about {_time(found.seconds)}"
+        f" on this machine's cores, {found.peak_mb:,.0f} MB{passes}"
+    )
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1:
+        return "a second"
+    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"

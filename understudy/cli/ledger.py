@@ -1,0 +1,132 @@
+"""The ledger's commands: thin, printed for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from decimal import Decimal, InvalidOperation
+
+import click
+
+from understudy.cli.tables import print_table
+from understudy.pipelines.errors import LedgerError, SpecError
+from understudy.pipelines.privacy.ledger.ledger import Balance, Ledger
+from understudy.pipelines.privacy.relation import Budget, Relation, Unit
+from understudy.pipelines.releasing.rolling import SEPARATOR, is_period_account
+from understudy.pipelines.releasing.workspace import Workspace
+
+
+def connected() -> Ledger:
+    return Ledger(Workspace.from_environment().ledger_url)
+
+
+def open_account(name: str, epsilon: str, delta: str, relation: str, entity: str | None, max_rows: int) -> None:
+    try:
+        unit = Unit(entity, max_rows)
+    except ValueError as error:
+        raise SpecError(f"the unit is impossible: {error}", "give --entity with --max-rows, or neither") from None
+    ledger = connected()
+    account = ledger.open_account(name, Relation(relation), unit, budget_from(epsilon, delta))
+    click.echo(
+        f"Account {account.name} in {ledger.where}: epsilon at most {account.cap.epsilon} at delta "
+        f"{account.cap.delta}, protecting {account.unit} ({account.relation.value})."
+    )
+
+
+def budget_from(epsilon: str, delta: str) -> Budget:
+    try:
+        return Budget(Decimal(epsilon), Decimal(delta))
+    except (InvalidOperation, ValueError) as error:
+        problem = str(error) if isinstance(error, ValueError) else f"{epsilon!r} or {delta!r} is not a number"
+        raise SpecError(f"the cap is impossible: {problem}", "give for example --epsilon 3 --delta 1e-6") from None
+
+
+def show(name: str | None) -> None:
+    ledger = connected()
+    accounts = [ledger.account(name)] if name else ledger.accounts()
+    if not accounts:
+        click.echo(
+            f"{ledger.where} has no accounts yet. Open one: understudy ledger open NAME --epsilon 3 --delta 1e-6"
+        )
+        return
+    print_balances([ledger.balance(account.name) for account in accounts])
+
+
+def print_balances(balances: list[Balance]) -> None:
+    print_table(
+        ("account", "protects", "relation", "spent", "cap", "left", "delta", "charges", "burnt"),
+        [
+            (
+                balance.account.name,
+                str(balance.account.unit),
+                balance.account.relation.value,
+                f"{balance.spent.epsilon:.4f}",
+                str(balance.account.cap.epsilon),
+                f"{float(balance.left):.4f}",
+                str(balance.account.cap.delta),
+                str(balance.charges),
+                str(balance.burnt),
+            )
+            for balance in balances
+        ],
+        right=("spent", "cap", "left", "charges", "burnt"),
+    )
+
+
+def history(name: str) -> None:
+    ledger = connected()
+    ledger.account(name)
+    print_table(
+        ("#", "at", "what", "charge", "details", "hash"),
+        [
+            (str(entry.seq), entry.at, entry.action, entry.mid[:12], _details(entry.body), entry.hash[:12])
+            for entry in ledger.history(name)
+        ],
+    )
+
+
+def _details(body: dict[str, object]) -> str:
+    wanted = ("release", "snapshot", "stage", "epsilon", "delta", "reason", "sha256")
+    return ", ".join(f"{key} {str(body[key])[:40]}" for key in wanted if body.get(key))
+
+
+def verify() -> None:
+    ledger = connected()
+    report = ledger.verify()
+    if not report.ok:
+        raise LedgerError(
+            f"the ledger {ledger.where} does not verify:\n  " + "\n  ".join(report.problems),
+            "stop releasing from it, restore it from a backup, and find out who changed it",
+        )
+    click.echo(
+        f"{ledger.where}: {report.entries} entries, {report.charges} charges, {report.accounts} accounts: whole."
+    )
+
+
+def change_cap(name: str, epsilon: str, delta: str, reason: str) -> None:
+    if is_period_account(name):
+        raise SpecError(
+            f"the cap of {name} is what {name.partition(SEPARATOR)[0]} paid for its period; it is not set by hand",
+            "pay for a further copy with `understudy release --pay-again`, or close the series' own account",
+        )
+    ledger = connected()
+    account = ledger.change_cap(name, budget_from(epsilon, delta), reason)
+    click.echo(f"Account {account.name} now has the cap epsilon {account.cap.epsilon} at delta {account.cap.delta}.")
+
+
+def burn(charge: str, reason: str) -> None:
+    ledger = connected()
+    matches = [c.mid for a in ledger.accounts() for c in ledger.charges(a.name) if c.mid.startswith(charge)]
+    if len(matches) != 1:
+        raise SpecError(
+            f"{charge!r} names {len(matches)} charges",
+            "give more of its id, as `understudy ledger export` prints it",
+        )
+    burnt = ledger.burn(matches[0], reason)
+    click.echo(f"Charge {burnt.mid[:12]} of {burnt.account} is burnt: its budget stays spent.")
+
+
+def export() -> None:
+    ledger = connected()
+    json.dump(ledger.export(), sys.stdout, indent=2)
+    click.echo()

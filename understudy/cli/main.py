@@ -1,0 +1,224 @@
+"""The command line. Every command imports what it needs when it runs, so that --help answers at once."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from understudy.cli.environment import choose_workspace
+from understudy.pipelines.errors import UnderstudyError
+
+_EPILOG = (
+    "Exit codes: 0 done, 2 bad spec or usage, 3 budget refused, 4 burnt charge, 5 validation failed, 1 anything else."
+)
+_SPEC = click.argument("spec", type=click.Path(path_type=Path))
+_AT = click.option("--at", type=click.DateTime(), metavar="DATE", help="The time that fills in {{ month }} [now].")
+
+
+def _with_zone(at: datetime | None) -> datetime | None:
+    return at and at.replace(tzinfo=UTC)
+
+
+class _OneMessageGroup(click.Group):
+    """Turns expected failures into one message and their exit code, without a traceback."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except UnderstudyError as error:
+            click.echo(f"understudy: {error}", err=True)
+            context.exit(error.exit_code)
+
+
+@click.group(cls=_OneMessageGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--home",
+    envvar="UNDERSTUDY_HOME",
+    metavar="DIR",
+    help="Ledger and measurements live here [~/.understudy].",
+)
+@click.option("--ledger", envvar="UNDERSTUDY_LEDGER", metavar="URL", help="Another ledger, such as a PostgreSQL URL.")
+@click.version_option(package_name="understudy")
+def main(home: str | None, ledger: str | None) -> None:
+    """Publish differentially private synthetic copies of warehouse tables, and never spend a budget twice.
+
+    Start with `understudy demo`. For a table of your own: write a spec, `understudy ledger open` an account with a
+    budget, look at `understudy plan SPEC`, then `understudy release SPEC`.
+    """
+    choose_workspace(home, ledger)
+
+
+@main.command()
+@click.option("--directory", type=click.Path(path_type=Path), default=Path("demo"), show_default=True)
+@click.option("--visits", type=click.IntRange(1000, 5_000_000), default=60_000, show_default=True)
+def demo(directory: Path, visits: int) -> None:
+    """Build a small clinic warehouse and release a private copy of it, end to end."""
+    from understudy.demo.run import run_demo
+
+    run_demo(directory, visits)
+
+
+@main.command()
+@_SPEC
+@click.option("--assume-rows", type=click.IntRange(1),
+              help="A public guess of the table's size, for noise as a share and for time and memory. Default: the "
+              "source's metadata if the spec has rows_are_public, else 100,000.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+@_AT
+def plan(spec: Path, assume_rows: int | None, as_json: bool, at: datetime | None) -> None:
+    """Show what releasing SPEC would spend, its noise, and the balance after. Reads no row."""
+    from understudy.cli.planning import print_plan
+
+    print_plan(spec, assume_rows, as_json, _with_zone(at))
+
+
+@main.command()
+@_SPEC
+@click.option("--resume", is_flag=True, help="Only finish a release that was charged before; never spend.")
+@click.option("--pay-again", is_flag=True, help="After a burnt charge: pay for a new measurement of the same snapshot.")
+@click.option("--approve", is_flag=True, help="Say yes now where the spec wants a person's approval.")
+@_AT
+def release(spec: Path, resume: bool, pay_again: bool, approve: bool, at: datetime | None) -> None:
+    """Release SPEC: measure, generate, validate, publish. Running it again is free and safe."""
+    from understudy.cli.releasing import run_release
+
+    run_release(spec, resume=resume, pay_again=pay_again, approved=approve, at=_with_zone(at))
+
+
+@main.command()
+@click.argument("specs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--pool", help="Work pool [the spec's schedule.pool].")
+@click.option("--pool-type", type=click.Choice(["process", "docker", "kubernetes"]), default="process",
+              show_default=True, help="How to make the pool if there is none of that name.")  # fmt: skip
+@click.option("--base", help="Where the spec's relative paths start on the worker [the spec's directory].")
+@click.option("--image", help="Container image for docker and kubernetes pools.")
+@click.option("--gpu-limit", type=click.IntRange(1), default=1, show_default=True, help="GPU tasks at a time.")
+@click.option("--notify", metavar="TYPE/NAME", help="Notification block told of low budgets, burnt charges, failures.")
+@click.option("--paused", is_flag=True, help="Deploy with the schedule switched off.")
+def deploy(
+    specs: tuple[Path, ...], pool: str | None, pool_type: str, base: str | None, image: str | None, gpu_limit: int,
+    notify: str | None, paused: bool,
+) -> None:  # fmt: skip
+    """Make or update a Prefect deployment for each of SPECS, on its schedule, one release of an account at a time."""
+    from understudy.cli.deploying import Options, run_deploy
+
+    run_deploy(specs, Options(pool, pool_type, base, image, gpu_limit, notify, paused))
+
+
+@main.command()
+@click.argument("releases", nargs=-1, required=True)
+@click.option("--without-ledger", is_flag=True, help="Check the files and the arithmetic only.")
+def recertify(releases: tuple[str, ...], without_ledger: bool) -> None:
+    """Recompute the guarantee of published RELEASES and check every file and charge. Spends nothing."""
+    from understudy.cli.recertifying import run_recertify
+
+    run_recertify(releases, without_ledger)
+
+
+@main.command()
+@click.option("--from", "measurement", required=True, metavar="MEASUREMENT", help="Its directory, or its charge's id.")
+@click.option("--to", type=click.Path(path_type=Path), default=Path("releases"), show_default=True)
+@click.option("--rows", type=click.IntRange(1), help="How many rows [the noisy number of rows].")
+@click.option("--method", help="Must be the method that measured it.")
+@click.option("--epochs", type=click.IntRange(0), help="privpgd: passes over all marginals.")
+@click.option("--particles", type=click.IntRange(1), help="privpgd: particles that are moved.")
+def generate(
+    measurement: str, to: Path, rows: int | None, method: str | None, epochs: int | None, particles: int | None
+) -> None:
+    """Make another synthetic table from a paid measurement. Free: it spends nothing and reads no row."""
+    from understudy.cli.generating import generate_from
+
+    generate_from(measurement, method, rows, to, {"epochs": epochs, "particles": particles})
+
+
+@main.command()
+def schema() -> None:
+    """Print the JSON Schema of a spec, for editors and for reading."""
+    import json
+
+    from understudy.pipelines.spec.model import ReleaseSpec
+
+    click.echo(json.dumps(ReleaseSpec.model_json_schema(), indent=2))
+
+
+@main.group()
+def ledger() -> None:
+    """Open accounts, see what was spent, and prove that the history is whole."""
+
+
+@ledger.command("open")
+@click.argument("account")
+@click.option("--epsilon", required=True, help="Cap on the composed epsilon of all releases.")
+@click.option("--delta", required=True, help="The delta at which the cap holds.")
+@click.option("--relation", type=click.Choice(["add_remove", "replace_one"]), default="add_remove", show_default=True)
+@click.option("--entity", help="Column that says whose row it is; omit it to protect single rows.")
+@click.option("--max-rows", type=click.IntRange(1), default=1, show_default=True, help="Rows an entity may contribute.")
+def ledger_open(account: str, epsilon: str, delta: str, relation: str, entity: str | None, max_rows: int) -> None:
+    """Open ACCOUNT: one per sensitive dataset. Relation and unit are fixed for its life."""
+    from understudy.cli.ledger import open_account
+
+    open_account(account, epsilon, delta, relation, entity, max_rows)
+
+
+@ledger.command("show")
+@click.argument("account", required=False)
+def ledger_show(account: str | None) -> None:
+    """Show what each account has spent, composed over its releases, and what is left."""
+    from understudy.cli.ledger import show
+
+    show(account)
+
+
+@ledger.command("history")
+@click.argument("account")
+def ledger_history(account: str) -> None:
+    """List everything that ever happened to ACCOUNT, oldest first."""
+    from understudy.cli.ledger import history
+
+    history(account)
+
+
+@ledger.command("verify")
+def ledger_verify() -> None:
+    """Recompute the hash chain and compare it with the accounts and charges."""
+    from understudy.cli.ledger import verify
+
+    verify()
+
+
+@ledger.command("cap")
+@click.argument("account")
+@click.option("--epsilon", required=True)
+@click.option("--delta", required=True)
+@click.option("--reason", required=True, help="Kept in the history for ever.")
+def ledger_cap(account: str, epsilon: str, delta: str, reason: str) -> None:
+    """Raise or lower the cap of ACCOUNT, for a recorded reason."""
+    from understudy.cli.ledger import change_cap
+
+    change_cap(account, epsilon, delta, reason)
+
+
+@ledger.command("burn")
+@click.argument("charge")
+@click.option("--reason", required=True, help="Kept in the history for ever.")
+def ledger_burn(charge: str, reason: str) -> None:
+    """Give up CHARGE, whose run is gone: its budget stays spent and it is never drawn."""
+    from understudy.cli.ledger import burn
+
+    burn(charge, reason)
+
+
+@ledger.command("export")
+def ledger_export() -> None:
+    """Print the whole ledger as JSON."""
+    from understudy.cli.ledger import export
+
+    export()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""`understudy plan`: what a release would do and cost. It reads the spec and the ledger, and not one row."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from understudy.cli.estimating import TableSize, counting_estimate, print_counting, table_size
+from understudy.cli.tables import print_table
+from understudy.pipelines.errors import BudgetRefused, ChargeBurnt
+from understudy.pipelines.methods.base import MethodPlan, NoiseLine
+from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.privacy.accounting import composed_loss
+from understudy.pipelines.privacy.events import Composed, describe, to_json
+from understudy.pipelines.privacy.ledger.ledger import Ledger
+from understudy.pipelines.releasing.approving import approve
+from understudy.pipelines.releasing.rolling import declared_step, forecast
+from understudy.pipelines.releasing.workspace import Workspace
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.reading import load_spec
+from understudy.pipelines.table.domain import TableDomain
+
+MOST_LINES = 12
+MOST_CHARGES = 8
+MOST_RELEASES = 1000
+
+
+def print_plan(path: Path, assume_rows: int | None, as_json: bool, at: dt.datetime | None = None) -> None:
+    spec = load_spec(path, at)
+    plan = method_named(spec.method.name).plan(spec, TableDomain.of(spec))
+    rows = table_size(spec, path.parent, assume_rows)
+    if as_json:
+        click.echo(json.dumps(plan_json(spec, plan, rows), indent=2))
+        return
+    show_plan(spec, plan, rows)
+
+
+def show_plan(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize) -> None:
+    privacy = spec.privacy
+    loss = composed_loss([charge.event for charge in plan.charges], float(privacy.delta), privacy.relation)
+    click.echo(f"{spec.name}, snapshot {spec.source.snapshot}, method {plan.method}")
+    click.echo(f"protects    {privacy.protected_unit} ({privacy.relation.value})")
+    click.echo(f"would spend epsilon {loss.epsilon:.4f} at delta {privacy.delta} ({loss.accountant} accountant)")
+    for charge in plan.charges[:MOST_CHARGES]:
+        click.echo(f"            {charge.stage}: {describe(charge.event)}")
+    if len(plan.charges) > MOST_CHARGES:
+        more = len(plan.charges) - MOST_CHARGES
+        click.echo(f"            ... and {more} more charges, up to {plan.charges[-1].stage}")
+    for step in plan.steps:
+        click.echo(f"   - {step}")
+    for caution in cautions(spec):
+        click.echo(f"   ! {caution}")
+    click.echo()
+    print_noise(plan.noise, rows.rows)
+    _print_details(plan)
+    print_counting(spec, plan, rows)
+    click.echo()
+    _print_balance(spec, plan)
+
+
+def print_noise(lines: tuple[NoiseLine, ...], assume_rows: int) -> None:
+    share = f"share of {assume_rows:,} rows"
+    rows = [
+        (line.query, f"{line.numbers:,}", f"{line.std:.3f}", f"{line.std / assume_rows:.4%}")
+        for line in lines[:MOST_LINES]
+    ]
+    if len(lines) > MOST_LINES:
+        rest = lines[MOST_LINES:]
+        low, high = min(line.std for line in rest), max(line.std for line in rest)
+        spread = f"{low:.3f}" if high - low < 1e-9 else f"{low:.3f} to {high:.3f}"
+        rows.append((f"... and {len(rest)} more", f"{sum(line.numbers for line in rest):,}", spread, ""))
+    print_table(("query", "numbers", "noise std", share), rows, right=("numbers", "noise std", share))
+
+
+def _print_details(plan: MethodPlan) -> None:
+    """Numbers and tables that the method adds, such as the mixture sizes it compared."""
+    for name, value in plan.details.items():
+        if isinstance(value, int | float | str):
+            click.echo(f"{name.replace('_', ' ')}: {_short(value)}")
+        elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+            headings = tuple(value[0])
+            click.echo(f"\n{name.replace('_', ' ')}:")
+            print_table(headings, [tuple(_short(row[key]) for key in headings) for row in value], right=headings)
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def cautions(spec: ReleaseSpec) -> list[str]:
+    """Choices in a spec that are allowed but that a careful person would look at twice."""
+    found = []
+    strict = [
+        name
+        for name, column in spec.columns.items()
+        if column.type not in ("identifier", "text", "tensor") and not getattr(column, "nullable", False)
+        and not getattr(column, "other", False)
+    ]  # fmt: skip
+    if strict:
+        found.append(f"{', '.join(strict)}: neither nullable nor `other`; unreadable values count as the first value")
+    if float(spec.privacy.delta) > 1e-4:
+        found.append(f"delta {spec.privacy.delta} is large; it should be far below one over the number of entities")
+    return found
+
+
+def _print_balance(spec: ReleaseSpec, plan: MethodPlan) -> None:
+    ledger = Ledger(Workspace.from_environment().ledger_url)
+    balance = ledger.balance(spec.privacy.account)
+    cap = balance.account.cap
+    click.echo(
+        f"account {balance.account.name}: spent {balance.spent.epsilon:.4f} of {cap.epsilon} at delta {cap.delta}"
+    )
+    try:
+        approval = approve(ledger, spec, plan)
+    except (BudgetRefused, ChargeBurnt) as refusal:
+        click.echo(f"this release would be refused: {refusal}")
+        return
+    if all(ledger.find(mid) is not None for mid in approval.mids):
+        click.echo("this release is paid for already: running it spends nothing")
+        print_forecast(ledger, spec, plan)
+        return
+    more = balance.remaining(Composed(tuple(charge.event for charge in plan.charges)), most=MOST_RELEASES)
+    fits = f"{more}" if more < MOST_RELEASES else f"at least {MOST_RELEASES}"
+    click.echo(
+        f"after this release: {approval.loss_after.epsilon:.4f} spent; the cap pays for {fits} such, this one included"
+    )
+    print_forecast(ledger, spec, plan)
+
+
+def print_forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan) -> None:
+    """For rolling releases: how far the cap reaches, and what that leans on."""
+    ahead = forecast(ledger, spec, plan)
+    if ahead is None:
+        return
+    click.echo(f"rolling ({ahead.entities} entities): {ahead.sentence}")
+    if (declared := declared_step(spec)) is not None:
+        click.echo(f"   ! {declared}")
+
+
+def plan_json(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize) -> dict[str, Any]:
+    counting = counting_estimate(spec, plan, rows)
+    return {
+        "name": spec.name,
+        "snapshot": spec.source.snapshot,
+        "spec_hash": spec.hash,
+        "method": plan.method,
+        "charges": [{"stage": charge.stage, "event": to_json(charge.event)} for charge in plan.charges],
+        "noise": [asdict(line) for line in plan.noise],
+        "steps": list(plan.steps),
+        "details": plan.details,
+        "counting": None if counting is None else {**asdict(counting), "rows_from": rows.origin},
+    }

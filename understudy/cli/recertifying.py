@@ -1,0 +1,33 @@
+"""`understudy recertify`: the same checks from a terminal, without an orchestrator."""
+
+from __future__ import annotations
+
+import click
+
+from understudy.cli.tables import print_table
+from understudy.pipelines.errors import ValidationFailed
+from understudy.pipelines.privacy.ledger.ledger import Ledger
+from understudy.pipelines.privacy.ledger.store import MeasurementStore
+from understudy.pipelines.releasing.recertifying import recertify_release
+from understudy.pipelines.releasing.workspace import Workspace
+
+
+def run_recertify(places: tuple[str, ...], without_ledger: bool) -> None:
+    workspace = Workspace.from_environment()
+    ledger = None if without_ledger else Ledger(workspace.ledger_url)
+    store = None if without_ledger else MeasurementStore(workspace.measurements)
+    broken = []
+    for place in places:
+        certificate = recertify_release(place, ledger, store)
+        manifest = certificate.manifest
+        click.echo(f"{manifest.name} {manifest.release_id}: epsilon {certificate.epsilon:.6g} at "
+                   f"delta {manifest.guarantee.delta:g}")  # fmt: skip
+        print_table(
+            ("check", "holds", "detail"),
+            [(f.what, "yes" if f.holds else "NO", f.detail) for f in certificate.findings],
+        )
+        broken += [f.what for f in certificate.findings if not f.holds]
+    if broken:
+        raise ValidationFailed(
+            f"does not hold: {', '.join(broken)}", "stop using the release and find out who changed it"
+        )

@@ -1,0 +1,1 @@
+"""The demo: an invented clinic and the release of it."""
