@@ -26,10 +26,10 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from benchmarks.papers.classifiers import Training, cnn_accuracy, train_cnn
+from benchmarks.papers.frechet import Extractor, frechet_distance, trained_extractor
 from benchmarks.support.figures import Figures, measured
 from benchmarks.support.pictures import FOLDERS, Pictures, load_pictures
-from understudy.pipelines.evaluation.classifiers import Training, cnn_accuracy, train_cnn
-from understudy.pipelines.evaluation.frechet import Extractor, frechet_distance, trained_extractor
 from understudy.pipelines.methods.base import MethodPlan
 from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
 from understudy.pipelines.methods.kernel.features import FeatureBlocks

@@ -26,11 +26,11 @@ import numpy as np
 import pyarrow as pa
 
 import understudy
+from benchmarks.papers.classifiers import Training, cnn_accuracy, train_cnn
+from benchmarks.papers.mixing_figure import plot_epsilon_against_noise
 from benchmarks.support.figures import Cost, Figures, measured
 from benchmarks.support.pictures import FOLDERS, Pictures, load_pictures
-from understudy.pipelines.evaluation.classifiers import Training, cnn_accuracy, discriminant_accuracy, train_cnn
 from understudy.pipelines.methods.mixing.design import MixingDesign, decide
-from understudy.pipelines.methods.mixing.figure import plot_epsilon_against_noise
 from understudy.pipelines.methods.mixing.mechanism import MixtureDesign, release_mixtures
 from understudy.pipelines.methods.mixing.options import MixingOptions
 from understudy.pipelines.methods.mixing.release import (
@@ -44,6 +44,7 @@ from understudy.pipelines.methods.mixing.release import (
     to_records,
 )
 from understudy.pipelines.methods.mixing.restore import SumReader
+from understudy.pipelines.methods.mixing.trial import discriminant_accuracy
 from understudy.pipelines.privacy.accounting import calibrate_gaussian
 from understudy.pipelines.privacy.noise.rounded import discrete_gaussian, operating_system_randomness, rounded_gaussian
 from understudy.pipelines.privacy.relation import Budget

@@ -15,12 +15,12 @@ from itertools import combinations
 
 import numpy as np
 
+from benchmarks.papers import privpgd_metrics as metrics
 from benchmarks.support import peers
 from benchmarks.support.figures import Figures, measured
 from benchmarks.support.tables import CodedTable, adult_slice, load_tables
 from understudy.pipelines.counting.adaptive import measure_adaptively, plan_rounds
 from understudy.pipelines.counting.mechanism import calibrate_marginals, release_counts
-from understudy.pipelines.evaluation import paper_metrics as metrics
 from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
 from understudy.pipelines.methods.privpgd.engine import synthesize
 from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from understudy.pipelines.methods.gaussian.figures import SIZES, curve, draw_figure_3
+from benchmarks.papers.gaussian_figure import SIZES, curve, draw_figure_3
 from understudy.pipelines.methods.gaussian.method import GaussianMethod
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.table.domain import TableDomain

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from understudy.pipelines.evaluation.classifiers import (
+from benchmarks.papers.classifiers import (
     Training,
     cnn_accuracy,
-    discriminant_accuracy,
     paper_cnn,
     tabular_accuracy,
     train_cnn,
 )
+from understudy.pipelines.methods.mixing.trial import discriminant_accuracy
 
 
 def test_layers_of_table_1():

@@ -9,14 +9,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from understudy.pipelines.methods.gaussian import pseudo_records
-from understudy.pipelines.methods.gaussian.renyi import (
+from benchmarks.papers.gaussian_renyi import (
     FittedSet,
     best_sampled_epsilon,
     order_limit,
     record_epsilon,
     sampled_epsilon,
 )
+from understudy.pipelines.methods.gaussian import pseudo_records
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.relation import Budget, Relation
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from understudy.pipelines.methods.kernel.functional import (
+from benchmarks.papers.functional_renyi import (
     converted,
     functional_gaussian,
     parallel,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import wasserstein_distance
 
-from understudy.pipelines.evaluation import paper_metrics as metrics
+from benchmarks.papers import privpgd_metrics as metrics
 
 SIZES = [4, 3, 6, 2]
 

@@ -37,7 +37,7 @@ def trained_extractor(pictures: np.ndarray, labels: np.ndarray, classes: int, se
     """The last hidden layer of the classifier of `classifiers`, trained on these pictures (n, height, width)."""
     import torch
 
-    from understudy.pipelines.evaluation.classifiers import Training, train_cnn
+    from benchmarks.papers.classifiers import Training, train_cnn
 
     model = train_cnn(pictures, labels, classes, seed, Training(epochs=2))
     body = torch.nn.Sequential(*list(model.children())[:-1]).eval()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.pipelines.methods.gaussian.renyi import FittedSet, order_limit, record_epsilon
+from benchmarks.papers.gaussian_renyi import FittedSet, order_limit, record_epsilon
 from understudy.pipelines.privacy.relation import Relation
 
 SIZES = (10**4, 10**5, 10**6, 10**7)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.linalg import sqrtm
 
-from understudy.pipelines.evaluation.frechet import extractor_from_file, frechet_distance, trained_extractor
+from benchmarks.papers.frechet import extractor_from_file, frechet_distance, trained_extractor
 
 
 def brute_force(real, made):

@@ -115,26 +115,3 @@ def tabular_accuracy(
         return float((test_labels == train_labels[0]).mean()) if len(train_labels) else 0.0
     model = HistGradientBoostingClassifier(random_state=seed).fit(train, train_labels)
     return float(model.score(test, test_labels))
-
-
-def discriminant_accuracy(
-    train: np.ndarray, train_labels: np.ndarray, test: np.ndarray, test_labels: np.ndarray, ridge: float = 0.2
-) -> float:
-    """Accuracy of one Gaussian a class (quadratic discriminant) in the leading directions of the training set.
-
-    `ridge` times the mean variance of those directions is added to every class's covariance: no class is thought to
-    be flat where its records happen to be.
-    """
-    middle = train.mean(axis=0, dtype=np.float64)
-    values, vectors = np.linalg.eigh(np.cov(train.T))
-    leading = vectors[:, -min(100, len(values)) :]
-    known, asked = (train - middle) @ leading, (test - middle) @ leading
-    classes = np.unique(train_labels)
-    scores = np.empty((len(classes), len(asked)))
-    for k, label in enumerate(classes):
-        members = known[train_labels == label]
-        covariance = np.cov(members.T) + ridge * values[-leading.shape[1] :].mean() * np.eye(leading.shape[1])
-        lower = np.linalg.cholesky(covariance)
-        away = np.linalg.solve(lower, (asked - members.mean(axis=0)).T)
-        scores[k] = -0.5 * np.square(away).sum(axis=0) - np.log(np.diag(lower)).sum()
-    return float((classes[scores.argmax(axis=0)] == test_labels).mean())

@@ -1,0 +1,1 @@
+"""What only reproduces the papers: their metrics, figures, networks, and theorems that are never charged."""
