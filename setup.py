@@ -1,8 +1,8 @@
-"""Packages are found, not typed: `flows`, `tasks` and `pipelines` ship as `understudy.flows` and so on."""
+"""Packages are found, not typed: the folders at the top ship as `understudy.flows`, `understudy.tasks` and so on."""
 
 from setuptools import find_packages, setup
 
-ROOMS = ("flows", "tasks", "pipelines")
+ROOMS = ("flows", "tasks", "pipelines", "deployments")
 
 found = find_packages(include=["understudy*", *(f"{room}*" for room in ROOMS)])
 setup(packages=[name if name.split(".")[0] == "understudy" else f"understudy.{name}" for name in found])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib.metadata import distributions, version
 from typing import Any
 
 from pydantic import Field
@@ -113,7 +113,8 @@ def public_spec(spec: ReleaseSpec) -> dict[str, Any]:
 
 
 def software_versions() -> dict[str, str]:
-    return {"python": platform.python_version(), **{name: version(name) for name in _VERSIONED}}
+    found = {name: version(name) for name in _VERSIONED if any(distributions(name=name))}
+    return {"python": platform.python_version(), **found}
 
 
 def _sentence(loss: Loss, relation: Relation, unit: Unit) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from PIL import Image
 
 from understudy.pipelines.table.coding.encode import encode_column
 from understudy.pipelines.table.domain import DomainColumn, TableDomain, TensorDomain
@@ -46,6 +45,8 @@ def sample_grid(
     tensor = next((tensor for tensor in domain.tensors if tensor.is_picture), None)
     if tensor is None or not synthetic.num_rows or not {*domain.record_names} <= {*synthetic.column_names}:
         return None  # validation says what is missing
+    from PIL import Image
+
     chosen, labels = _chosen(synthetic, domain, columns)
     shown = [_pictures(synthetic.column(tensor.name), rows, tensor, thumbnail) for rows in chosen]
     height, width, channels = shown[0].shape[1:]
@@ -86,6 +87,8 @@ def _pictures(column: pa.ChunkedArray, rows: np.ndarray, tensor: TensorDomain, t
     if factor >= 1:
         return pixels
     size = (max(1, round(shape[1] * factor)), max(1, round(shape[0] * factor)))
+    from PIL import Image
+
     images = [Image.fromarray(p[:, :, 0] if shape[2] == 1 else p) for p in pixels]
     smaller = [np.asarray(image.resize(size, Image.Resampling.BOX)) for image in images]
     return np.stack(smaller).reshape(len(rows), size[1], size[0], shape[2])

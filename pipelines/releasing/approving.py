@@ -13,6 +13,7 @@ from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.noise.rounded import RandomSource
 from understudy.pipelines.publishing.manifest import public_spec
+from understudy.pipelines.releasing.extras import require_extras
 from understudy.pipelines.spec.model import ReleaseSpec
 
 
@@ -38,6 +39,7 @@ def approve(
     pay_again: bool = False,
 ) -> Approval:
     """Refuse now what the ledger would refuse later: unknown account, other relation or unit, cap, changed spec."""
+    require_extras(spec)
     requests = requests_of(spec, plan, flow_run)
     if resume:
         _require_something_to_resume(ledger, spec)

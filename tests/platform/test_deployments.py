@@ -65,6 +65,9 @@ def test_dockerfiles(name: str) -> None:
     assert lines.index("USER understudy") > max(i for i, line in enumerate(lines) if line.startswith("RUN"))
     assert json.loads(lines[-1].removeprefix("CMD "))[0] == "understudy"
     assert not re.search(r"(?i)password|secret|token", text)
+    installs = [line for line in lines if "pip install" in line]
+    assert installs
+    assert all("-c constraints.txt" in line for line in installs), "an image has the versions that were tested"
 
 
 def test_compose_has_a_whole_platform_and_no_password() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -157,11 +158,11 @@ def _ensure_pool(client: Any, name: str, kind: str) -> None:
 
 
 def _bundled_template(kind: str) -> dict[str, Any] | None:
-    """Kubernetes jobs need a volume and a secret, which the repository's own template has."""
-    path = Path(__file__).resolve().parents[2] / "deployments" / "kubernetes" / "base-job-template.json"
-    if kind != "kubernetes" or not path.is_file():
+    """Kubernetes jobs need a volume and a secret, which the template that ships with the package has."""
+    if kind != "kubernetes":
         return None
-    template: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    shipped = files("understudy.deployments").joinpath("kubernetes", "base-job-template.json")
+    template: dict[str, Any] = json.loads(shipped.read_text(encoding="utf-8"))
     return template
 
 

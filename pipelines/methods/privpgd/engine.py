@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from math import cos, pi
 from typing import Protocol
 
@@ -118,7 +119,7 @@ def resize(codes: Int32Array, rows: int, rng: np.random.Generator) -> Int32Array
 
 def _particles_on(device: str, points: npt.NDArray[np.float32], plan: TransportPlan, bins: int) -> Particles:
     # torch takes seconds to import, and a machine without a GPU needs none of it.
-    if device == "cuda" or (device == "auto" and shutil.which("nvidia-smi")):
+    if device == "cuda" or (device == "auto" and shutil.which("nvidia-smi") and find_spec("torch")):
         import torch
 
         from understudy.pipelines.methods.privpgd.transport_torch import TorchParticles

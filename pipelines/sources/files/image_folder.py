@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from PIL import Image
 
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.sources.base import OneStream
@@ -108,6 +107,8 @@ class ImageFolderSource(OneStream):
 
 def _decoded(path: Path, height: int, width: int, channels: int) -> np.ndarray | None:
     """The picture's bytes, or None. Only the two formats named are parsed, whatever a file claims to be."""
+    from PIL import Image
+
     try:
         with Image.open(path, formats=("PNG", "JPEG")) as picture:
             if picture.size != (width, height):
