@@ -33,6 +33,8 @@ def open_source(source: SourceSpec, base: Path, spec: ReleaseSpec | None = None)
     is declared, for the formats that do not say it themselves: which arrays are one table, how large pictures are.
     """
     scheme, separator, rest = source.uri.partition("://")
+    if source.quoted_newlines and scheme not in OBJECT_STORES and not source.uri.lower().endswith((".csv", ".csv.gz")):
+        raise SpecError("source.quoted_newlines is for CSV files", "remove source.quoted_newlines")
     if not separator:
         return _file(base / source.uri, source, spec)
     if scheme == "file" and rest.startswith("/"):
@@ -57,7 +59,7 @@ def open_source(source: SourceSpec, base: Path, spec: ReleaseSpec | None = None)
 
         if source.table is not None:
             raise SpecError("source.table is for databases; a file is one table", "remove source.table")
-        return ObjectStoreSource(source.uri)
+        return ObjectStoreSource(source.uri, source.quoted_newlines)
     # Only the scheme is shown: the rest may hold a password.
     raise SpecError(f"source.uri of the form {scheme}://... is not a source this version reads", _FIX)
 
@@ -66,7 +68,7 @@ def _file(path: Path, source: SourceSpec, spec: ReleaseSpec | None) -> Source:
     if source.table is not None:
         raise SpecError("source.table is for databases; a file is one table", "remove source.table")
     if path.name.lower().endswith((".csv", ".csv.gz")):
-        return CsvSource(path)
+        return CsvSource(path, source.quoted_newlines)
     if path.suffix.lower() == ".npz":
         entity = spec.privacy.unit.entity if spec else None
         return NpzSource(path, frozenset([*spec.columns, *([entity] if entity else [])]) if spec else None)

@@ -34,6 +34,11 @@ class SourceSpec(Public):
         False,
         description="you declare that the number of rows is no secret; `plan` then reads it from the source's metadata",
     )
+    quoted_newlines: bool = Field(
+        False,
+        description="CSV: a quoted field may hold line breaks. A stray quote then joins rows up to the next quote, so "
+        "declare it only of files that a program wrote; without it every line is a row of its own",
+    )
 
     @field_validator("uri")
     @classmethod
@@ -183,6 +188,9 @@ class ScheduleSpec(Public):
 _NOT_MEASURED: dict[str, Any] = dict.fromkeys(("generate", "publish", "compute", "rolling", "schedule"), True)
 _NOT_MEASURED |= {"source": {"rows_are_public"}}
 
+_ADDED_LATER = (("source", "quoted_newlines"),)
+"""Keys that specs of earlier versions could not have: where they are left out, the hash is what it was."""
+
 
 class ReleaseSpec(Public):
     """One release: what is copied, for whom it is safe, how, and where it goes."""
@@ -236,6 +244,9 @@ class ReleaseSpec(Public):
     def hash(self) -> str:
         """Of what is measured. How it is computed, what is generated from it and where it goes cannot change that."""
         measured = self.model_dump(mode="json", exclude=_NOT_MEASURED)
+        for part, key in _ADDED_LATER:
+            if measured[part][key] == type(getattr(self, part)).model_fields[key].default:
+                del measured[part][key]
         # A measurement refers to columns by position, so their order belongs to it.
         return hash_of({**measured, "columns": list(measured["columns"].items())})
 

@@ -2,30 +2,40 @@
 a row.
 
 An empty field is null; other spellings ("NA", "null") are text, which number and date columns cannot read and
-therefore treat as null where the column has one. A line with too few or too many fields is dropped.
+therefore treat as null where the column has one. A line with too few or too many fields is dropped. Each line is read
+by itself (see `csv_lines`): a stray quote costs its own row at most, and no line can make a read fail.
 """
 
 from __future__ import annotations
 
 import csv
-import gzip
+import io
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from understudy.pipelines.errors import SourceError
+from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.sources.base import OneStream
+from understudy.pipelines.sources.files.csv_lines import CR, LF, LONGEST, line_blocks, record_blocks, screened
 
-BLOCK_BYTES = 8 << 20
+MOST_HEADER_BYTES = 1 << 20
+_BOM = b"\xef\xbb\xbf"
+_PARSERS = 2
+"""Blocks that are parsed at one time, so many more waiting."""
 
 
 @dataclass(frozen=True)
 class CsvSource(OneStream):
     path: Path
+    quoted_newlines: bool = False
 
     def schema(self) -> pa.Schema:
         return pa.schema([(name, pa.string()) for name in self._header])
@@ -34,45 +44,107 @@ class CsvSource(OneStream):
         return None
 
     def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        try:
-            with open_csv(self.path, self._header, columns) as reader:
-                for block in reader:
-                    for start in range(0, block.num_rows, batch_rows):
-                        yield block.slice(start, batch_rows)
-        except (pa.ArrowException, OSError, EOFError) as error:
-            if "Empty CSV" in str(error):  # what Arrow calls a header without a line after it
-                return
-            fix = f"restore the file; a record has at most {BLOCK_BYTES:,} bytes and closes its quotes"
-            raise SourceError(f"cannot read {self.path}: it is not a readable CSV file", fix) from None
+        with self._opened() as stream:
+            yield from csv_batches(stream, str(self.path), columns, batch_rows, self.quoted_newlines)
 
     @cached_property
     def _header(self) -> list[str]:
-        """The names in the first line, the only one looked at."""
-        opener = gzip.open if self.path.suffix == ".gz" else open
+        with self._opened() as stream:
+            return csv_header(stream, str(self.path), self.quoted_newlines)[0]
+
+    @contextmanager
+    def _opened(self) -> Iterator[pa.NativeFile]:
+        """The file's bytes, unpacked; what is wrong with the file is told without anything in it."""
         try:
-            with opener(self.path, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
-                header = next(csv.reader(lines), [])
-        except (OSError, EOFError, csv.Error) as error:
-            reason = getattr(error, "strerror", None) or "its first line is no CSV header"
+            with pa.OSFile(str(self.path)) as file, unpacked(file, self.path.name) as stream:
+                yield stream
+        except (pa.ArrowException, OSError) as error:
+            reason = getattr(error, "strerror", None) or "it is not a readable CSV file"
             raise SourceError(f"cannot read {self.path}: {reason}", "check source.uri and the file") from None
-        if not header:
-            raise SourceError(f"{self.path} is empty", "a CSV file starts with a line of column names")
-        return header
 
 
-def open_csv(
-    file: Path | pa.NativeFile, header: Sequence[str], columns: Sequence[str]
-) -> pyarrow.csv.CSVStreamingReader:
-    """These columns as text; an empty field is null, a line with too few or too many fields is dropped."""
-    return pyarrow.csv.open_csv(
-        file,
-        pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
-        pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
+def unpacked(file: pa.NativeFile, name: str) -> pa.NativeFile:
+    return pa.CompressedInputStream(file, "gzip") if name.lower().endswith(".gz") else file
+
+
+def csv_header(stream: pa.NativeFile, name: str, quoted_newlines: bool) -> tuple[list[str], bytes]:
+    """The column names, and what was read of the stream after them.
+
+    They are in the first line, or in the first record where one may have several. Nothing beyond it is looked at, so
+    that no name, which people are shown, can hold what stands in a row.
+    """
+    start = stream.read(MOST_HEADER_BYTES).removeprefix(_BOM)
+    header = b""
+    for line in start.splitlines(keepends=True):
+        header += line
+        if not quoted_newlines or header.count(b'"') % 2 == 0:
+            break
+    text = header.decode("utf-8", "replace").rstrip("\r\n")
+    names = None
+    if len(header) < MOST_HEADER_BYTES and not (quoted_newlines and header.count(b'"') % 2):
+        with suppress(csv.Error):
+            names = next(csv.reader(io.StringIO(text, newline="")), [])
+    if names is None:
+        raise SourceError(f"cannot read {name}: its first line is no CSV header", "check source.uri and the file")
+    if not names:
+        raise SourceError(f"{name} is empty", "a CSV file starts with a line of column names")
+    return names, start[len(header) :]
+
+
+def csv_batches(
+    stream: pa.NativeFile, name: str, columns: Sequence[str], batch_rows: int, quoted_newlines: bool
+) -> Iterator[pa.RecordBatch]:
+    """These columns of a CSV stream as text, in the order of its lines."""
+    header, front = csv_header(stream, name, quoted_newlines)
+    absent = [column for column in columns if column not in header]
+    if absent:
+        raise SpecError(f"{name} has no column(s) {', '.join(absent)}", "correct the names in the spec")
+    wanted, fields = [header.index(column) for column in columns], len(header)
+    if quoted_newlines:
+        parse, blocks = _parsed, record_blocks(stream, front, fields)
+    else:
+        parse, blocks = _parsed_lines, line_blocks(stream, front)
+    with ThreadPoolExecutor(_PARSERS) as pool:
+        waiting: deque[Future[pa.Table | None]] = deque()
+        while True:
+            while len(waiting) <= _PARSERS and (block := next(blocks, None)) is not None:
+                waiting.append(pool.submit(parse, block, fields, wanted))
+            if not waiting:
+                return
+            if (found := waiting.popleft().result()) is not None:
+                yield from found.rename_columns(list(columns)).to_batches(batch_rows)
+
+
+def _parsed_lines(lines: np.ndarray, fields: int, wanted: Sequence[int]) -> pa.Table | None:
+    """The same as screening the lines and parsing what passes, in one pass where nothing is amiss.
+
+    Arrow finds a row for every line break only if each of them ended a row of so many fields, in no quotes. At the end
+    of the bytes Arrow closes a quote as screening does, so the last break is left out.
+    """
+    if len(lines) <= LONGEST and not (lines == CR).any():
+        with suppress(pa.ArrowInvalid):
+            found = _parsed(lines[:-1], fields, wanted)
+            if found is not None and found.num_rows == np.count_nonzero(lines == LF):
+                return found
+    return _parsed(screened(lines, fields), fields, wanted)
+
+
+def _parsed(records: np.ndarray, fields: int, wanted: Sequence[int]) -> pa.Table | None:
+    """Some columns of proper records. They are numbered, since names may be given twice."""
+    if not len(records):
+        return None
+    names = [f"c{i}" for i in range(fields)]
+    if records[0] == _BOM[0]:  # which Arrow would take off the start of any block; an empty line is no row
+        records = np.append(np.frombuffer(b"\n", np.uint8), records)
+    return pyarrow.csv.read_csv(
+        pa.BufferReader(pa.py_buffer(records)),
+        pyarrow.csv.ReadOptions(column_names=names, block_size=len(records) + 1, use_threads=False),
+        pyarrow.csv.ParseOptions(newlines_in_values=True),
         pyarrow.csv.ConvertOptions(
             check_utf8=False,
-            column_types={name: pa.string() for name in header},
+            column_types=dict.fromkeys(names, pa.string()),
             null_values=[""],
             strings_can_be_null=True,
-            include_columns=list(columns),
+            include_columns=[names[position] for position in wanted],
         ),
     )

@@ -12,13 +12,12 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
-from understudy.pipelines.sources.files.csv_file import open_csv
+from understudy.pipelines.sources.files.csv_file import csv_batches, csv_header, unpacked
 from understudy.pipelines.sources.files.object_paths import open_store, storing
 from understudy.pipelines.sources.files.parquet import MOST_ROWS
 
@@ -54,30 +53,21 @@ class StoredParquet:
 
 @dataclass(frozen=True)
 class StoredCsv:
-    """A CSV object, plain or gzipped, all of it text; a line with too few or too many fields is dropped."""
+    """A CSV object, plain or gzipped, read as a file is (`csv_file`)."""
 
     object: StoredObject
-    header: tuple[str, ...]
+    quoted_newlines: bool
 
     def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        with _reading(self.object.path), self.object.open() as stream:
-            native = pa.PythonFile(stream, mode="r")
-            if self.object.path.endswith(".gz"):
-                native = pa.CompressedInputStream(native, "gzip")
-            try:
-                reader = open_csv(native, self.header, columns)
-            except pa.ArrowInvalid as error:
-                if "Empty CSV" in str(error):  # what Arrow calls a header without a line after it
-                    return
-                raise
-            for block in reader:
-                for start in range(0, block.num_rows, batch_rows):
-                    yield block.slice(start, batch_rows)
+        path = self.object.path
+        with _reading(path), self.object.open() as stream, unpacked(pa.PythonFile(stream, mode="r"), path) as native:
+            yield from csv_batches(native, path, columns, batch_rows, self.quoted_newlines)
 
 
 @dataclass(frozen=True)
 class ObjectStoreSource:
     uri: str
+    quoted_newlines: bool = False
 
     def schema(self) -> pa.Schema:
         first = self._footers[0]
@@ -92,9 +82,9 @@ class ObjectStoreSource:
     def parts(self) -> Sequence[StoredParquet | StoredCsv]:
         self.schema()
         found: list[StoredParquet | StoredCsv] = []
-        for stored, schema, group_rows in self._footers:
+        for stored, _, group_rows in self._footers:
             if group_rows is None:
-                found.append(StoredCsv(stored, tuple(schema.names)))
+                found.append(StoredCsv(stored, self.quoted_newlines))
                 continue
             run: list[int] = []
             for group, rows in enumerate(group_rows):
@@ -130,11 +120,16 @@ class ObjectStoreSource:
         for path in wanted:
             stored = StoredObject(self.uri, path, version_of(listed[path]))
             with _reading(path), stored.open() as stream:
-                found.append((stored, *(_csv_footer(stream, path) if _is_csv(path) else _parquet_footer(stream))))
+                found.append((stored, *(self._csv_footer(stream, path) if _is_csv(path) else _parquet_footer(stream))))
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"uri": self.uri}
+        return {"uri": self.uri, "quoted_newlines": self.quoted_newlines}
+
+    def _csv_footer(self, stream: Any, path: str) -> tuple[pa.Schema, None]:
+        with unpacked(pa.PythonFile(stream, mode="r"), path) as native:
+            header, _ = csv_header(native, path, self.quoted_newlines)
+        return pa.schema([(name, pa.string()) for name in header]), None
 
 
 def version_of(info: dict[str, Any]) -> str:
@@ -146,20 +141,6 @@ def _parquet_footer(stream: Any) -> tuple[pa.Schema, list[int]]:
     with pq.ParquetFile(stream) as file:
         groups = range(file.metadata.num_row_groups)
         return file.schema_arrow.remove_metadata(), [file.metadata.row_group(group).num_rows for group in groups]
-
-
-def _csv_footer(stream: Any, path: str) -> tuple[pa.Schema, None]:
-    import csv
-    import gzip
-    import io
-
-    plain = gzip.GzipFile(fileobj=stream) if path.endswith(".gz") else stream
-    text = io.TextIOWrapper(plain, encoding="utf-8-sig", errors="replace", newline="")
-    header = next(csv.reader(text), [])
-    text.detach()
-    if not header:
-        raise SourceError(f"{path} is empty", "a CSV file starts with a line of column names")
-    return pa.schema([(name, pa.string()) for name in header]), None
 
 
 def _is_csv(path: str) -> bool:
