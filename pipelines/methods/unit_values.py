@@ -14,7 +14,7 @@ from understudy.pipelines.methods.base import PrivateTable
 from understudy.pipelines.table.coding.decode import decode_column
 from understudy.pipelines.table.coding.encode import encode_column
 from understudy.pipelines.table.domain import DomainColumn, TableDomain
-from understudy.pipelines.table.reading.numbers import bounds, read_numbers
+from understudy.pipelines.table.reading.numbers import bounds, read_numbers, stretched
 
 
 def read_vectors(table: PrivateTable, label: str) -> tuple[np.ndarray, np.ndarray]:
@@ -47,7 +47,7 @@ def to_unit(numbers: np.ndarray, column: DomainColumn) -> np.ndarray:
     if high <= low:
         return np.zeros(len(numbers))
     if column.log_scale:
-        unit: np.ndarray = 2 * np.log1p(clipped - low) / np.log1p(high - low) - 1
+        unit: np.ndarray = 2 * stretched(clipped, low) / np.log1p(high - low) - 1
         return unit
     return (clipped - (low / 2 + high / 2)) / (high / 2 - low / 2)
 

@@ -120,12 +120,13 @@ def _read(array: pa.Array, tensor: TensorDomain, numbers: np.ndarray) -> None:
         child, starts, lengths = _located(array)
         valid &= lengths == size
     if valid.all() and int(starts[-1] - starts[0]) == (rows - 1) * size:  # one block, as nearly always
-        _fit(_plain_numbers(child.slice(starts[0], rows * size)).reshape(rows, size), tensor, numbers)
+        fitted = _fitted(child.slice(starts[0], rows * size), tensor)
+        numbers[:] = fitted.reshape(rows, size)
     elif valid.any():
-        windows = np.lib.stride_tricks.sliding_window_view(_plain_numbers(child), size)
-        fitted = np.empty((int(valid.sum()), size), np.float32)
-        _fit(windows[starts[valid]], tensor, fitted)
-        numbers[valid] = fitted
+        starts = starts[valid]
+        first, end = int(starts.min()), int(starts.max()) + size
+        fitted = _fitted(child.slice(first, end - first), tensor)
+        numbers[valid] = np.lib.stride_tricks.sliding_window_view(fitted, size)[starts - first]
 
 
 def _located(array: pa.Array) -> tuple[pa.Array, np.ndarray, np.ndarray]:
@@ -141,14 +142,22 @@ def _located(array: pa.Array) -> tuple[pa.Array, np.ndarray, np.ndarray]:
     return pa.array(raw), offsets[:-1], np.diff(offsets)
 
 
-def _plain_numbers(child: pa.Array) -> np.ndarray:
-    """A list's numbers, NaN where null; the narrow types that float32 holds exactly stay as they are."""
+def _fitted(child: pa.Array, tensor: TensorDomain) -> np.ndarray:
+    """A list's numbers within the bounds. How one is converted is decided by the type: a null among them, or none,
+    must not change how the others are rounded."""
     type_ = child.type
-    if pa.types.is_decimal(type_) or (child.null_count and not pa.types.is_boolean(type_)):
-        child = pc.cast(child, pa.float64(), safe=False)
     if pa.types.is_boolean(type_):
-        child = pc.cast(child, pa.float32() if child.null_count else pa.uint8())
-    numbers: np.ndarray = child.to_numpy(zero_copy_only=False)
+        child = pc.cast(child, pa.uint8())
+    elif pa.types.is_decimal(type_) or (pa.types.is_integer(type_) and type_.bit_width == 64):
+        child = pc.cast(child, pa.float64(), safe=False)
+    missing = np.asarray(child.is_null()) if child.null_count else None
+    if missing is not None:
+        child = pc.fill_null(child, 0)
+    found = child.to_numpy(zero_copy_only=False)
+    numbers = np.empty(len(child), np.float32)
+    _fit(found, tensor, numbers)
+    if missing is not None:
+        numbers[missing] = np.clip(np.float32(tensor.middle), *limits(tensor))
     return numbers
 
 

@@ -157,9 +157,11 @@ def product_blocks(layout: Layout, std: float) -> tuple[Block, ...]:
 
 
 def _norms(features: np.ndarray, layout: Layout) -> np.ndarray:
-    squares = (features[layout.number_rows] / layout.grid) ** 2
-    present = len(layout.categories)
-    sums = squares.sum(axis=0) + present
-    fourth = (squares**2).sum(axis=0) + present
+    """N of each row, by its own numbers alone: NumPy adds a block of one row in another order than several rows, so
+    sums are of integers. With 2,000 numbers of at most 2^13 the fourth powers sum to less than 2^63."""
+    squares = features[layout.number_rows].astype(np.int64) ** 2
+    unit, present = float(layout.grid) ** 2, len(layout.categories)
+    sums = squares.sum(axis=0) / unit + present
+    fourth = (squares**2).sum(axis=0) / unit**2 + present
     norms: np.ndarray = np.sqrt(np.maximum(sums**2 - fourth, 0.0) / 2)
     return norms

@@ -8,7 +8,8 @@ Bounding. A table is read in ranges of pages, each in page order, which the snap
 entity's rows by a keyed MD5 of their values and keeps the first `max_rows`, in one statement.
 
 Names reach SQL quoted, and only if the catalogue lists them. Values are read as text except whole numbers, floats and
-booleans, so that no value, however odd (infinite dates, years BC), can make a read fail.
+booleans, so that no value, however odd (infinite dates, years BC), can make a read fail; and in the bytes of the
+database's own encoding, so that no character can lack a counterpart in another.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ import pyarrow.csv
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
-from understudy.pipelines.sources.databases.postgresql_connection import connected, explained, located, open_connection
+from understudy.pipelines.sources.databases.postgresql_connection import (
+    connected,
+    explained,
+    located,
+    open_connection,
+    python_encoding,
+)
 from understudy.pipelines.spec.address import Database
 
 PAGES_A_PART = 8192
@@ -269,28 +276,33 @@ def _stream(
         connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
         if work_memory is not None:  # so that all groups are hashed: there are few, but the planner cannot know
             connection.execute(sql.SQL("SET LOCAL work_mem = {}").format(sql.Literal(work_memory)))
+        encoding = connection.info.parameter_status("server_encoding") or "UTF8"
         with (
             connection.cursor() as cursor,
-            cursor.copy(sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, ENCODING 'UTF8')").format(query)) as copy,
+            cursor.copy(
+                sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, ENCODING {})").format(query, sql.Literal(encoding))
+            ) as copy,
         ):
             block, size = [], 0
             for row in copy:
                 block.append(bytes(row))
                 size += len(row)
                 if size >= BLOCK_BYTES:
-                    yield from _parsed(b"".join(block), columns, batch_rows)
+                    yield from _parsed(b"".join(block), columns, batch_rows, encoding)
                     block, size = [], 0
             if block:
-                yield from _parsed(b"".join(block), columns, batch_rows)
+                yield from _parsed(b"".join(block), columns, batch_rows, encoding)
 
 
-def _parsed(text: bytes, columns: Sequence[PostgresColumn], batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _parsed(
+    text: bytes, columns: Sequence[PostgresColumn], batch_rows: int, encoding: str = "UTF8"
+) -> Iterator[pa.RecordBatch]:
     # Columns are numbered while they are parsed: two requested columns never share a position, whatever their names.
     positions = [f"c{i}" for i in range(len(columns))]
     types = [column.arrow_type if not pa.types.is_nested(column.arrow_type) else pa.string() for column in columns]
     table = pyarrow.csv.read_csv(
-        pa.BufferReader(text),
-        pyarrow.csv.ReadOptions(column_names=positions, block_size=len(text) + 1, use_threads=False),
+        pa.BufferReader(b"\n" + text),  # lest Arrow takes a byte order mark off the first value of any block
+        pyarrow.csv.ReadOptions(column_names=positions, block_size=len(text) + 2, use_threads=False, skip_rows=1),
         pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
         pyarrow.csv.ConvertOptions(
             check_utf8=False,
@@ -302,4 +314,16 @@ def _parsed(text: bytes, columns: Sequence[PostgresColumn], batch_rows: int) -> 
             quoted_strings_can_be_null=False,  # COPY writes null bare and the empty text in quotes
         ),
     )
+    if (
+        encoding != "UTF8"
+    ):  # every encoding a server may have keeps ASCII as it is, so quotes and commas were told apart
+        texts = [i for i, type_ in enumerate(types) if pa.types.is_string(type_)]
+        for i in texts:
+            table = table.set_column(i, positions[i], _decoded(table.column(i), python_encoding(encoding)))
     yield from table.rename_columns([column.name for column in columns]).to_batches(batch_rows)
+
+
+def _decoded(texts: pa.ChunkedArray, encoding: str) -> pa.ChunkedArray:
+    """Text of the server's encoding as UTF-8, value by value; bytes that stand for no character are replaced."""
+    raw = texts.cast(pa.binary()).to_pylist()
+    return pa.chunked_array([pa.array([v if v is None else v.decode(encoding, "replace") for v in raw], pa.string())])

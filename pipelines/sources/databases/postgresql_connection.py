@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -82,3 +83,11 @@ def located(connection: Any, table: str) -> tuple[str, str, str, int] | None:
         {"table": table},
     ).fetchone()
     return tuple(found) if found else None
+
+
+def python_encoding(name: str) -> str:
+    """Python's name of a PostgreSQL encoding; UTF-8 for one that has none, or says nothing (SQL_ASCII)."""
+    try:
+        return codecs.lookup(name.replace("WIN", "cp")).name
+    except LookupError:
+        return "utf-8"

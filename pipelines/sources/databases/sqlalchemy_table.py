@@ -2,7 +2,10 @@
 
 `source.uri: "sql+env://WAREHOUSE_URL"`; the environment variable holds the SQLAlchemy URL, secret and all. The declared
 columns are read once, in one statement and so from one state of the table, into memory, and bounded there. Tested on
-SQLite and PostgreSQL; for the others only SQLAlchemy's word is known.
+SQLite, PostgreSQL and (by hand) MariaDB; for the others only SQLAlchemy's word is known.
+
+No value can make a read fail: neither SQLAlchemy nor the driver is asked to make dates, decimals or enums of what is
+stored (`sqlalchemy_values` says what is asked for instead), and what comes is read totally, value by value.
 """
 
 from __future__ import annotations
@@ -13,16 +16,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, NoSuchTableError, SQLAlchemyError
+from sqlalchemy.exc import NoSuchTableError
 
-from understudy.pipelines.errors import SourceError, SpecError
+from understudy.pipelines.errors import SourceError, SpecError, UnderstudyError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS
 from understudy.pipelines.sources.bounding import needed_columns
+from understudy.pipelines.sources.databases.sqlalchemy_values import StoredColumn, connect_options, prepared
 from understudy.pipelines.sources.memory import ArrowSource
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -45,7 +48,7 @@ class SqlAlchemySource:
         return cls(variable, table)
 
     def schema(self) -> pa.Schema:
-        return pa.schema([(column.name, _arrow_type(column.type)) for column in self._reflected.columns])
+        return pa.schema([(column.name, StoredColumn(column).arrow_type) for column in self._reflected.columns])
 
     def parts(self) -> None:
         return None
@@ -63,15 +66,16 @@ class SqlAlchemySource:
         absent = [name for name in columns if name not in table.columns]
         if absent:
             raise SpecError(f"the table has no column(s) {', '.join(absent)}", "correct the names in the spec")
-        types = [_arrow_type(table.columns[name].type) for name in columns]
-        schema = pa.schema(list(zip(columns, types, strict=True)))
+        stored = [StoredColumn(table.columns[name]) for name in columns]
+        schema = pa.schema([(column.name, column.arrow_type) for column in stored])
         batches = []
         with self._connected() as connection:
-            result = connection.execution_options(stream_results=True).execute(
-                sa.select(*(table.columns[name] for name in columns))
-            )
+            encoding = prepared(connection)
+            named = [column.asked(connection.dialect.name).label(f"c{i}") for i, column in enumerate(stored)]
+            streamed = connection.execution_options(stream_results=True)
+            result = streamed.execute(sa.select(*named).select_from(table))
             while rows := result.fetchmany(FETCH_ROWS):
-                arrays = [_array([row[i] for row in rows], type_) for i, type_ in enumerate(types)]
+                arrays = [column.array([row[i] for row in rows], encoding) for i, column in enumerate(stored)]
                 batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
         return pa.Table.from_batches(batches, schema)
 
@@ -93,48 +97,22 @@ class SqlAlchemySource:
         if not address:
             raise SourceError(f"the environment variable {self.variable} is not set here", "set it for the worker")
         try:
-            engine = sa.create_engine(address, poolclass=sa.NullPool)
+            engine = sa.create_engine(address, poolclass=sa.NullPool, connect_args=connect_options(address))
             with engine.connect() as connection:
                 yield connection
-        except (SQLAlchemyError, ArgumentError) as error:
-            raise SourceError(
-                f"reading {self.table!r} by {self.variable} failed ({type(error).__name__}); the driver's message is "
-                "withheld since it may quote values",
-                "query the table with the database's own client to see why",
-            ) from None
+        except UnderstudyError:
+            raise
         except ImportError as error:
             raise SourceError(
                 f"the driver {getattr(error, 'name', None) or 'that the address names'} is not installed",
                 "pip install the database's SQLAlchemy driver",
             ) from None
-
-
-def _arrow_type(type_: Any) -> pa.DataType:
-    if isinstance(type_, sa.Boolean):
-        return pa.bool_()
-    if isinstance(type_, sa.Integer):
-        return pa.int64()
-    if isinstance(type_, sa.Float):
-        return pa.float64()
-    if isinstance(type_, sa.JSON | sa.ARRAY | sa.LargeBinary):
-        return pa.list_(pa.string())
-    return pa.string()
-
-
-def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
-    """Total: a value that is not what the catalogue promised becomes text, or null where the column is no text."""
-    if pa.types.is_string(type_):
-        return pa.array([None if value is None else _text(value) for value in values], pa.string())
-    if pa.types.is_boolean(type_):
-        return pa.array([bool(value) if isinstance(value, bool | int) else None for value in values], type_)
-    if pa.types.is_integer(type_):
-        whole = [v if isinstance(v, int) and -(2**63) <= v < 2**63 else None for v in values]
-        return pa.array(whole, type_)
-    if pa.types.is_floating(type_):
-        return pa.array([float(v) if isinstance(v, int | float) else None for v in values], type_)
-    return pa.nulls(len(values), type_)
-
-
-def _text(value: Any) -> str:
-    text = f"{value.normalize():f}" if type(value).__name__ == "Decimal" and value.is_finite() else str(value)
-    return text.encode(errors="replace").decode()
+        except Exception as error:  # a driver may raise anything, and say in it what it could not read
+            kind = type(error).__name__
+        else:
+            return
+        raise SourceError(
+            f"reading {self.table!r} by {self.variable} failed ({kind}); the driver's message is withheld since it may "
+            "quote values",
+            "query the table with the database's own client to see why",
+        )

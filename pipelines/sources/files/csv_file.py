@@ -100,10 +100,8 @@ def csv_batches(
     if absent:
         raise SpecError(f"{name} has no column(s) {', '.join(absent)}", "correct the names in the spec")
     wanted, fields = [header.index(column) for column in columns], len(header)
-    if quoted_newlines:
-        parse, blocks = _parsed, record_blocks(stream, front, fields)
-    else:
-        parse, blocks = _parsed_lines, line_blocks(stream, front)
+    parse = _parsed if quoted_newlines else _parsed_lines
+    blocks = record_blocks(stream, front, fields) if quoted_newlines else line_blocks(stream, front)
     with ThreadPoolExecutor(_PARSERS) as pool:
         waiting: deque[Future[pa.Table | None]] = deque()
         while True:

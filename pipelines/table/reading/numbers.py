@@ -6,6 +6,8 @@ nullable column is null; of any other it is the column's least value, as in `enc
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,13 +27,16 @@ def bounds(column: DomainColumn) -> tuple[float, float]:
 
 
 def read_numbers(values: pa.Array, column: DomainColumn) -> np.ndarray:
-    """The column as numbers in its own units (days or microseconds for dates); NaN where null or unreadable."""
+    """The column as doubles in its own units (days or microseconds for dates); NaN where null or unreadable.
+
+    Always doubles: a row must not be rounded another way because its file holds it in a dictionary, or beside a null.
+    """
     if isinstance(values, pa.ExtensionArray):
         return read_numbers(values.storage, column)
     if pa.types.is_run_end_encoded(values.type):
         return read_numbers(pc.run_end_decode(values), column)
     if pa.types.is_dictionary(values.type):
-        table = np.append(read_numbers(values.dictionary, column).astype(np.float64), np.nan)
+        table = np.append(read_numbers(values.dictionary, column), np.nan)
         return table[pc.fill_null(values.indices.cast(pa.int64()), len(table) - 1).to_numpy(zero_copy_only=False)]
     if pa.types.is_null(values.type) or not readable(values.type, column.kind):
         return np.full(len(values), np.nan)
@@ -43,7 +48,7 @@ def read_numbers(values: pa.Array, column: DomainColumn) -> np.ndarray:
 def _plain_numbers(values: pa.Array) -> np.ndarray:
     type_ = values.type
     if pa.types.is_floating(type_) or pa.types.is_integer(type_):
-        return values.to_numpy(zero_copy_only=False)
+        return _or_nan(values)
     if pa.types.is_boolean(type_):
         return _or_nan(values.cast(pa.int8()))
     if pa.types.is_decimal(type_):
@@ -70,7 +75,8 @@ def _moments(values: pa.Array, column: DomainColumn) -> np.ndarray:
 
 
 def _or_nan(values: pa.Array) -> np.ndarray:
-    return values.to_numpy(zero_copy_only=False).astype(np.float64)
+    numbers: np.ndarray = values.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    return numbers
 
 
 def to_grid(numbers: np.ndarray, column: DomainColumn, grid: int, out: np.ndarray, missing: np.ndarray) -> None:
@@ -84,14 +90,23 @@ def to_grid(numbers: np.ndarray, column: DomainColumn, grid: int, out: np.ndarra
     if high <= low:
         _scale(numbers, 0.0, 0.0, 0.0, absent, out, missing)
     elif column.log_scale:
-        with np.errstate(invalid="ignore"):
-            stretched = np.log1p(np.maximum(numbers - low, 0.0))
         half = np.log1p(high - low) / 2
-        _scale(stretched, half, grid / half, float(grid), absent, out, missing)
+        _scale(stretched(numbers, low), half, grid / half, float(grid), absent, out, missing)
     else:
         _scale(numbers, low / 2 + high / 2, grid / (high / 2 - low / 2), float(grid), absent, out, missing)
     if not column.nullable:
         missing[:] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def stretched(numbers: np.ndarray, low: float) -> np.ndarray:
+    """log(1 + x - low), 0 below `low`: one number after the other, where NumPy may take several at once and round some
+    of them as its vector unit does and the last ones as its library does."""
+    found = np.empty(len(numbers))
+    for row in range(len(numbers)):
+        above = numbers[row] - low
+        found[row] = math.log1p(0.0 if above < 0.0 else above)
+    return found
 
 
 @njit(cache=True, nogil=True)

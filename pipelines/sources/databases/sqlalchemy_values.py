@@ -1,0 +1,147 @@
+"""What is asked of a database for a column, and the total reading of what it sends.
+
+SQLAlchemy's types turn what a driver sends into Python values, and raise on the first that they cannot (a date
+`2026-13-45` that SQLite holds as text, an enum's unlisted value, JSON that is none). Drivers do the same before them
+(psycopg on the year 10000, on years BC and on infinite dates). So the types take no part in reading, and where a driver
+would convert, the database is asked for text, in its own words:
+- SQLite: what is stored, of whatever type; text that is no UTF-8 is mended by replacement;
+- PostgreSQL: text, in the bytes of the database's encoding, so that no character can lack a counterpart;
+- MySQL, MariaDB: text (a date `0000-00-00` has one);
+- others: what their driver makes of a value. Text would be safer, but there it is written in local formats.
+Whole numbers, floats and booleans come as such from every driver. Lists, JSON and bytes are no column, never asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy.types import NullType
+
+from understudy.pipelines.sources.databases.postgresql_connection import SETTINGS, python_encoding
+
+
+@dataclass(frozen=True)
+class StoredColumn:
+    """A column as the catalogue describes it."""
+
+    column: sa.Column[Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.column.name)
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        match self.column.type:
+            case sa.Boolean():
+                return pa.bool_()
+            case sa.Integer():
+                return pa.int64()
+            case sa.Float():
+                return pa.float64()
+            case sa.JSON() | sa.ARRAY() | sa.LargeBinary():
+                return pa.list_(pa.string())
+        return pa.string()
+
+    def asked(self, dialect: str) -> sa.ColumnElement[Any]:
+        """SQL that no value can make fail, for a result that SQLAlchemy leaves as the driver sends it."""
+        if pa.types.is_nested(self.arrow_type):
+            return sa.null()
+        raw: sa.ColumnElement[Any] = sa.type_coerce(self.column, NullType())
+        if not pa.types.is_string(self.arrow_type):
+            return raw
+        if dialect == "postgresql":
+            if type(self.column.type).__name__ == "MONEY":  # as text it has a currency and separators
+                raw = sa.cast(raw, sa.Numeric)
+            elif isinstance(self.column.type, sa.DateTime) and self.column.type.timezone:
+                raw = sa.func.timezone("UTC", raw)
+            text = sa.func.convert_to(sa.cast(raw, sa.Text), sa.func.getdatabaseencoding())
+            return sa.type_coerce(text, NullType())
+        if dialect in ("mysql", "mariadb"):
+            return sa.type_coerce(sa.cast(raw, sa.CHAR), NullType())
+        return raw
+
+    def array(self, values: Sequence[Any], encoding: str) -> pa.Array:
+        """Total, value by value: what is not what the catalogue promised is null where the column is no text."""
+        type_ = self.arrow_type
+        if pa.types.is_nested(type_):
+            return pa.nulls(len(values), type_)
+        if pa.types.is_boolean(type_):
+            return pa.array([_truth(value) for value in values], type_)
+        if pa.types.is_integer(type_):
+            return pa.array([_whole(value) for value in values], type_)
+        if pa.types.is_floating(type_):
+            return pa.array([_float(value) for value in values], type_)
+        texts = [_text(value, encoding) for value in values]
+        if isinstance(self.column.type, sa.Numeric):
+            texts = [text and _without_trailing_zeros(text) for text in texts]
+        return pa.array(texts, pa.string())
+
+
+def connect_options(address: str) -> dict[str, Any]:
+    """What an address may not decide: sqlite3 converts no value, and libpq writes names in UTF-8."""
+    match sa.make_url(address).drivername:
+        case "sqlite" | "sqlite+pysqlite":
+            return {"detect_types": 0}
+        case "postgresql" | "postgresql+psycopg" | "postgresql+psycopg2":
+            return {"client_encoding": "utf8"}
+    return {}
+
+
+def prepared(connection: sa.Connection) -> str:
+    """Settle how this connection writes values; the answer is the encoding of text that comes as bytes."""
+    driver: Any = connection.connection.driver_connection
+    if connection.dialect.name == "sqlite" and hasattr(driver, "text_factory"):
+        driver.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    if connection.dialect.name == "postgresql":
+        for name in ("DateStyle", "IntervalStyle", "TimeZone", "extra_float_digits"):
+            connection.execute(sa.select(sa.func.set_config(name, SETTINGS[name], False)))
+        return python_encoding(str(connection.exec_driver_sql("SHOW server_encoding").scalar()))
+    return "utf-8"
+
+
+def _truth(value: Any) -> bool | None:
+    return bool(value) if isinstance(value, bool | int) else None
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, Decimal) and value.is_finite() and abs(value) < 2**63 and value == int(value):
+        value = int(value)
+    return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
+
+
+def _float(value: Any) -> float | None:
+    if isinstance(value, int):
+        value = min(max(value, -(2**1000)), 2**1000)  # which a double holds
+    return float(value) if isinstance(value, int | float | Decimal) else None
+
+
+def _text(value: Any, encoding: str) -> str | None:
+    """How a value is written; null where nobody can say. Fixed notation, so that one number has one spelling."""
+    if value is None:
+        return None
+    try:
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value).decode(encoding, "replace")
+        if isinstance(value, float) and math.isfinite(value):
+            value = Decimal(repr(value))
+        if isinstance(value, Decimal) and value.is_finite():
+            return f"{value:f}"
+        return str(value).encode(errors="replace").decode()
+    except Exception:  # what a driver's own type does when it is written is not known
+        return None
+
+
+def _without_trailing_zeros(text: str) -> str:
+    """1.0 and 1.00 are one number, and may be one entity's key."""
+    whole, point, fraction = text.partition(".")
+    if not (point and fraction.isdecimal() and whole.removeprefix("-").isdecimal()):
+        return text
+    fraction = fraction.rstrip("0")
+    return f"{whole}.{fraction}" if fraction else "0" if whole == "-0" else whole
