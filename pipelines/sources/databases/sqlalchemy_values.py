@@ -113,7 +113,7 @@ def _truth(value: Any) -> bool | None:
 def _whole(value: Any) -> int | None:
     if isinstance(value, Decimal) and value.is_finite() and abs(value) < 2**63 and value == int(value):
         value = int(value)
-    return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
+    return int(value) if isinstance(value, int) and -(2**63) <= value < 2**63 else None
 
 
 def _float(value: Any) -> float | None:

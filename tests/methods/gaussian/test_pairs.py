@@ -182,3 +182,14 @@ def test_a_stored_stage_is_used_and_not_drawn_again(doubles: SimpleNamespace) ->
     np.testing.assert_array_equal(measured.arrays["sums"], stored["moments"].arrays["sums"])
     assert measured.facts["radius"] == first.bought[2][1].facts["radius"]
     assert [charge.stage for charge, _ in fresh.bought] == ["products"]
+
+
+def test_a_block_of_one_row_has_the_norm_it_has_beside_others(doubles):
+    spec = doubles.make_spec("\n".join(f"  c{i}: {{type: number, min: 0, max: 1}}" for i in range(20)))
+    layout = Layout.of(TableDomain.of(spec), None, 2**12)
+    rng = np.random.default_rng(1)
+    features = np.zeros((layout.width, 500))
+    features[layout.number_rows] = rng.integers(-(2**13), 2**13 + 1, (20, 500))
+    together = pairs._norms(features, layout)
+    alone = [pairs._norms(np.ascontiguousarray(features[:, row : row + 1]), layout)[0] for row in range(500)]
+    assert together.tolist() == alone
