@@ -103,6 +103,13 @@ def test_one_more_line_adds_its_own_row_or_none(others: list[bytes], line: bytes
 
 
 @settings(max_examples=150, deadline=None)
+@given(st.lists(lines.filter(bool), max_size=8), st.sampled_from([b"\n", b"\r\n"]))
+def test_files_with_one_kind_of_line_break_are_read_as_any_other(found: list[bytes], end: bytes) -> None:
+    body = end.join(found)
+    assert rows_of(HEADER + body) == rows_of(HEADER + body + end) == rows_by_line(body)
+
+
+@settings(max_examples=150, deadline=None)
 @given(bodies, st.integers(1, 40), st.integers(1, 40), st.integers(0, 40))
 def test_where_blocks_end_decides_nothing(body: bytes, block: int, longest: int, front: int) -> None:
     stream = pa.BufferReader(body[front:])

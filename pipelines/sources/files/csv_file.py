@@ -116,13 +116,16 @@ def csv_batches(
 def _parsed_lines(lines: np.ndarray, fields: int, wanted: Sequence[int]) -> pa.Table | None:
     """The same as screening the lines and parsing what passes, in one pass where nothing is amiss.
 
-    Arrow finds a row for every line break only if each of them ended a row of so many fields, in no quotes. At the end
-    of the bytes Arrow closes a quote as screening does, so the last break is left out.
+    Where line breaks are all LF or all CR LF, Arrow finds a row for each only if each ended a row of so many fields, in
+    no quotes. At the end of the bytes Arrow closes a quote as screening does, so the last break is left out.
     """
-    if len(lines) <= LONGEST and not (lines == CR).any():
+    feeds, returns = lines == LF, lines == CR
+    breaks, two_bytes = np.count_nonzero(feeds), returns.any()
+    alike = not two_bytes or breaks == np.count_nonzero(returns) == np.count_nonzero(returns[:-1] & feeds[1:])
+    if alike and len(lines) <= LONGEST:
         with suppress(pa.ArrowInvalid):
-            found = _parsed(lines[:-1], fields, wanted)
-            if found is not None and found.num_rows == np.count_nonzero(lines == LF):
+            found = _parsed(lines[: -2 if two_bytes else -1], fields, wanted)
+            if found is not None and found.num_rows == breaks:
                 return found
     return _parsed(screened(lines, fields), fields, wanted)
 
