@@ -39,7 +39,7 @@ def release(
     plan = select(spec)
     declared = spec
     if declared.rolling is not None:
-        spec, plan = enter_period(declared, plan, pay_again)
+        spec, plan = enter_period(declared, plan, resume, pay_again)
     approval = afford(spec, plan, resume, pay_again)
     if (published := already_published(spec, approval, base)) is not None:
         return published

@@ -51,4 +51,4 @@ def spec_at(template: dict[str, Any], at: dt.datetime | str | None) -> ReleaseSp
         moment = flow_run.scheduled_start_time
     if moment is not None and moment.tzinfo is None:
         moment = moment.replace(tzinfo=dt.UTC)
-    return spec_of(template, moment)
+    return spec_of(template, moment, any_snapshot=True)  # the flow judges it, by the ledger

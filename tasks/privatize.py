@@ -18,6 +18,7 @@ from understudy.pipelines.privacy.ledger.spend import Purchases
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.approving import Approval, approve, remembering, stored_measurement
+from understudy.pipelines.releasing.payments import balances_of, payments_of
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.telling.discretion import discreet
@@ -37,7 +38,9 @@ def recall(spec: ReleaseSpec, plan: MethodPlan, approval: Approval) -> Measureme
     ledger = Ledger(workspace.ledger_url)
     measured = stored_measurement(ledger, MeasurementStore(workspace.measurements), approval)
     if measured is not None:
-        report_spend(spec, plan, ledger.balance(spec.privacy.account), ["reused: paid for by an earlier run, spent 0"])
+        account = spec.privacy.account
+        notes = [f"reused: paid for by an earlier run, from {account}; nothing drawn"]
+        report_spend(spec, plan, balances_of(ledger, account), notes)
     return measured
 
 
@@ -61,7 +64,9 @@ def privatize(table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, approval
     finally:
         for what, charge in happened:
             announce_charge(what, charge)
-    notes = [f"{what}: {charge.stage}" for what, charge in happened]
-    report_spend(spec, plan, ledger.balance(spec.privacy.account), notes)
+    notes = [f"{what}: {charge.stage}, account {charge.account}" for what, charge in happened]
+    paid = payments_of(ledger, [charge for what, charge in happened if what == "charged"])
+    notes += [f"spent: {payment.sentence}" for payment in paid]
+    report_spend(spec, plan, balances_of(ledger, spec.privacy.account), notes)
     fault_point("after_privatize")
     return measured

@@ -9,23 +9,27 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
 from understudy.pipelines.methods.base import MethodPlan
-from understudy.pipelines.privacy.ledger.ledger import Ledger
+from understudy.pipelines.privacy.ledger.ledger import Charge, Ledger
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
-from understudy.pipelines.releasing.rolling import declared_step, enter_series, forecast
+from understudy.pipelines.releasing.rolling import declared_steps, enter_series, forecast
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.tasks.telling.events import announce
+from understudy.tasks.telling.events import announce, announce_charge
 from understudy.tasks.telling.reporting import artifact_key
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)
-def enter_period(spec: ReleaseSpec, plan: MethodPlan, pay_again: bool) -> tuple[ReleaseSpec, MethodPlan]:
-    """For disjoint periods: the series is paid for, and this period is charged to its own account."""
+def enter_period(spec: ReleaseSpec, plan: MethodPlan, resume: bool, pay_again: bool) -> tuple[ReleaseSpec, MethodPlan]:
+    """The snapshot is a period. Of disjoint ones the series is paid for, and this one is charged to its own account."""
     workspace = Workspace.from_environment()
     ledger = Ledger(workspace.ledger_url)
-    entered = enter_series(ledger, MeasurementStore(workspace.measurements), spec, plan, pay_again)
-    step = declared_step(spec)
-    return entered, replace(plan, steps=(*plan.steps, step)) if step else plan
+    store, happened = MeasurementStore(workspace.measurements), list[tuple[str, Charge]]()
+    entered = enter_series(
+        ledger, store, spec, plan, pay_again, resume, on_event=lambda what, charge: happened.append((what, charge))
+    )
+    for what, charge in happened:
+        announce_charge(what, charge)
+    return entered, replace(plan, steps=(*plan.steps, *declared_steps(spec)))
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)

@@ -63,22 +63,24 @@ class Synthesizer:
         from understudy.pipelines.privacy.ledger.spend import Purchases
         from understudy.pipelines.privacy.ledger.store import MeasurementStore
         from understudy.pipelines.releasing.approving import approve, remembering, stored_measurement
-        from understudy.pipelines.releasing.rolling import declared_step, enter_series
+        from understudy.pipelines.releasing.payments import charges_known, payments_since
+        from understudy.pipelines.releasing.rolling import declared_steps, enter_series
         from understudy.pipelines.sources.base import check_columns
         from understudy.pipelines.sources.memory import ArrowSource
+        from understudy.pipelines.sources.period import of_period
         from understudy.pipelines.table.domain import TableDomain
 
         ledger, store = self._ledger(), MeasurementStore(self._workspace.measurements)
+        known = charges_known(ledger, self.spec)
         domain, method = TableDomain.of(self.spec), method_named(self.spec.method.name)
         plan = method.plan(self.spec, domain)
         spec = enter_series(ledger, store, self.spec, plan, pay_again)
-        if step := declared_step(self.spec):
-            plan = replace(plan, steps=(*plan.steps, step))
+        plan = replace(plan, steps=(*plan.steps, *declared_steps(self.spec)))
         approval = approve(ledger, spec, plan, pay_again=pay_again)
         measured = stored_measurement(ledger, store, approval)
         reused = measured is not None
         if measured is None:
-            source = ArrowSource(_arrow(table))
+            source = of_period(ArrowSource(_arrow(table)), spec)
             check_columns(source.schema(), spec)
             key = sha256(f"contribution:{spec.hash}".encode()).digest()
             private = LocalTable(source, domain, spec.privacy.protected_unit, key)
@@ -86,7 +88,7 @@ class Synthesizer:
             purchases = Purchases(ledger, store, lambda charge: requests[charge.stage])
             sold = remembering(purchases, spec) if len(plan.charges) == 1 else purchases
             measured = method.measure(private, spec, plan, sold)
-        self._fitted = _Fitted(spec, plan, approval, measured, reused)
+        self._fitted = _Fitted(spec, plan, approval, measured, reused, payments_since(ledger, self.spec, known))
         return self
 
     def sample(self, rows: int | None = None) -> pa.Table:
@@ -105,6 +107,11 @@ class Synthesizer:
     def reused(self) -> bool:
         """Whether the last fit found a measurement that was paid for before, and so did not look at its table."""
         return self._require_fit().reused
+
+    @property
+    def spent(self) -> tuple[Any, ...]:
+        """What the last fit was charged: a `Payment` for each account that paid, none if it was paid for before."""
+        return self._require_fit().payments
 
     def release(self, rows: int | None = None) -> Release:
         """A sample that was checked against its contract, with its manifest and card."""
@@ -148,6 +155,7 @@ class _Fitted:
     approval: Any
     measured: Measurement = field(repr=False)
     reused: bool
+    payments: tuple[Any, ...]
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,11 @@ def _require_something_to_resume(ledger: Ledger, spec: ReleaseSpec) -> None:
             "undo the edit to resume for free (only `generate`, `publish` and `compute` may change), or release "
             "without --resume and pay for a new measurement",
         )
-    raise SpecError(
+    raise nothing_to_resume(spec)
+
+
+def nothing_to_resume(spec: ReleaseSpec) -> SpecError:
+    return SpecError(
         f"nothing to resume: {spec.name!r} was never charged for snapshot {spec.source.snapshot!r}",
         "release without --resume",
     )

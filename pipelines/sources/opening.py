@@ -64,14 +64,19 @@ def open_source(source: SourceSpec, base: Path, spec: ReleaseSpec | None = None)
     raise SpecError(f"source.uri of the form {scheme}://... is not a source this version reads", _FIX)
 
 
+def _declared(spec: ReleaseSpec) -> list[str]:
+    """Every column that a release may have to read."""
+    others = (spec.privacy.unit.entity, spec.rolling.column if spec.rolling else None)
+    return [*spec.columns, *(name for name in others if name is not None)]
+
+
 def _file(path: Path, source: SourceSpec, spec: ReleaseSpec | None) -> Source:
     if source.table is not None:
         raise SpecError("source.table is for databases; a file is one table", "remove source.table")
     if path.name.lower().endswith((".csv", ".csv.gz")):
         return CsvSource(path, source.quoted_newlines)
     if path.suffix.lower() == ".npz":
-        entity = spec.privacy.unit.entity if spec else None
-        return NpzSource(path, frozenset([*spec.columns, *([entity] if entity else [])]) if spec else None)
+        return NpzSource(path, frozenset(_declared(spec)) if spec else None)
     if is_idx(path):
         return IdxSource(path)
     if is_image_folder(path):

@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from understudy.pipelines.canonical import hash_of
+from understudy.pipelines.privacy.ledger.names import account_name_problem
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.spec.address import check_address
 from understudy.pipelines.spec.columns import Column, Public
-from understudy.pipelines.spec.periods import zone
+from understudy.pipelines.spec.periods import Period, period_named, zone
 from understudy.pipelines.spec.rules import Rule
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
@@ -73,7 +74,9 @@ class PrivacySpec(Public):
     @field_validator("account")
     @classmethod
     def _account_name(cls, account: str) -> str:
-        return _checked_name(account)
+        if (problem := account_name_problem(account)) is not None:
+            raise ValueError(problem)
+        return account
 
     @property
     def budget(self) -> Budget:
@@ -152,13 +155,20 @@ class ComputeSpec(Public):
 
 
 class RollingSpec(Public):
-    """A release for each period. What is declared about its entities decides how the periods compose."""
+    """A release for each period, named by its label. What is declared about its entities decides how they compose."""
 
     period: Literal["day", "week", "month", "quarter", "year"] = "month"
     entities: Literal["recurring", "disjoint"] = Field(
         "recurring",
         description="recurring: an entity may be in several periods, which compose one after the other. disjoint: you "
         "declare that none is in two, so the worst period counts; if that is false, so is the guarantee",
+    )
+    column: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="date or datetime column: only rows whose value (UTC) lies in the period that the snapshot names "
+        "are read, before any row is chosen or counted; needed for entities: disjoint where the unit is a row",
     )
     warn_below: int = Field(3, ge=0, le=1000, description="warn when the cap pays for fewer further periods than this")
 
@@ -241,12 +251,19 @@ class ReleaseSpec(Public):
         return self
 
     @property
+    def period(self) -> Period | None:
+        """What the snapshot of a rolling release names; SpecError if that is no period. Others have none."""
+        return period_named(self.rolling.period, self.source.snapshot) if self.rolling is not None else None
+
+    @property
     def hash(self) -> str:
         """Of what is measured. How it is computed, what is generated from it and where it goes cannot change that."""
         measured = self.model_dump(mode="json", exclude=_NOT_MEASURED)
         for part, key in _ADDED_LATER:
             if measured[part][key] == type(getattr(self, part)).model_fields[key].default:
                 del measured[part][key]
+        if self.rolling is not None and self.rolling.column is not None:  # it says which rows are measured
+            measured["rolling"] = {"period": self.rolling.period, "column": self.rolling.column}
         # A measurement refers to columns by position, so their order belongs to it.
         return hash_of({**measured, "columns": list(measured["columns"].items())})
 

@@ -5,12 +5,17 @@ run it repeats. Hence the time is the scheduled one, never the clock, and nothin
 
 For each of day, week, month, quarter and year: `{{ month }}` is the period the time falls in (2026-10), and
 `{{ month_start }}` and `{{ month_end }}` are its first and last day; `last_month` and its kin are the one before it.
+
+A rolling release is accounted for by period, so there only a period's own label names a snapshot: `period_named` reads
+2026-10-05, 2026-W41, 2026-10, 2026-Q4 or 2026 back, as the kind says, and refuses every other text.
 """
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
 import re
+from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -18,8 +23,62 @@ from understudy.pipelines.errors import SpecError
 
 KINDS = ("day", "week", "month", "quarter", "year")
 _PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_EXAMPLES = {"day": "2026-10-05", "week": "2026-W41", "month": "2026-10", "quarter": "2026-Q4", "year": "2026"}
+_LABEL = re.compile(r"([0-9]{4})(?:-(?:(W|Q)?([0-9]{1,2})(?:-([0-9]{2}))?))?")
 MOST_DEPTH = 50
 MOST_NODES = 200_000
+
+
+@dataclass(frozen=True)
+class Period:
+    """One day, week, month, quarter or year: its first and its last day, both in it."""
+
+    kind: str
+    first: dt.date
+    last: dt.date
+
+    @property
+    def label(self) -> str:
+        return label(self.kind, self.first)
+
+
+def period_named(kind: str, text: str) -> Period:
+    """The period whose label this is, letter by letter."""
+    day = _day_in(kind, text)
+    if day is not None and label(kind, day) == text:
+        return Period(kind, *bounds(kind, day))
+    raise SpecError(
+        f"source.snapshot {text[:40]!r} names no {kind}; a rolling release names each {kind} by its own label",
+        f'write snapshot: "{_EXAMPLES[kind]}", or "{{{{ {kind} }}}}" to have it filled in; corrected data is no new '
+        f"{kind}: release it without `rolling`, under a snapshot of its own, and the account pays for it",
+    )
+
+
+def is_label(kind: str, text: str) -> bool:
+    try:
+        period_named(kind, text)
+    except SpecError:
+        return False
+    return True
+
+
+def _day_in(kind: str, text: str) -> dt.date | None:
+    """A day of the period that the text might name; `label` says whether it does."""
+    found = _LABEL.fullmatch(text)
+    if found is None:
+        return None
+    year, number, day = int(found[1]), int(found[3] or 1), int(found[4] or 1)
+    try:
+        match kind:
+            case "week":
+                monday = dt.date.fromisocalendar(year, number, 1)
+                return monday if monday <= dt.date.max - dt.timedelta(days=6) else None
+            case "quarter":
+                return dt.date(year, 3 * number - 2, 1)
+            case _:
+                return dt.date(year, number, day)
+    except ValueError:
+        return None
 
 
 def zone(name: str) -> ZoneInfo:
@@ -83,18 +142,15 @@ def bounds(kind: str, day: dt.date) -> tuple[dt.date, dt.date]:
             monday = day - dt.timedelta(days=day.weekday())
             return monday, monday + dt.timedelta(days=6)
         case "month":
-            first = day.replace(day=1)
+            first, months = day.replace(day=1), 1
         case "quarter":
-            first = day.replace(month=3 * ((day.month - 1) // 3) + 1, day=1)
+            first, months = day.replace(month=3 * ((day.month - 1) // 3) + 1, day=1), 3
         case "year":
-            first = day.replace(month=1, day=1)
+            first, months = day.replace(month=1, day=1), 12
         case _:
             raise ValueError(f"not a kind of period: {kind}")
-    months = {"month": 1, "quarter": 3, "year": 12}[kind]
-    following = (first + dt.timedelta(days=31 * months + 1)).replace(day=1)
-    while (following.year - first.year) * 12 + following.month - first.month > months:
-        following = (following - dt.timedelta(days=1)).replace(day=1)
-    return first, following - dt.timedelta(days=1)
+    final = first.month + months - 1
+    return first, first.replace(month=final, day=calendar.monthrange(first.year, final)[1])
 
 
 def label(kind: str, day: dt.date) -> str:
@@ -103,7 +159,7 @@ def label(kind: str, day: dt.date) -> str:
             return day.isoformat()
         case "week":
             year, week, _ = day.isocalendar()
-            return f"{year}-W{week:02d}"
+            return f"{year:04d}-W{week:02d}"
         case "month":
             return f"{day.year:04d}-{day.month:02d}"
         case "quarter":

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.spec.periods import fill
+from understudy.pipelines.spec.periods import fill, period_named
 
 MAX_SPEC_BYTES = 1_000_000
 _BOOL, _INT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int"
@@ -22,9 +22,10 @@ _UNION_TAGS = frozenset(
 )
 
 
-def load_spec(path: Path, at: dt.datetime | None = None) -> ReleaseSpec:
+def load_spec(path: Path, at: dt.datetime | None = None, any_snapshot: bool = False) -> ReleaseSpec:
     """Read a spec file; any mistake is one SpecError that names the key, its line and what to do."""
-    return parse_spec(read_spec(path), str(path), at)
+    root, tree = parse_tree(read_spec(path), str(path))
+    return spec_of(tree, at, root, str(path), any_snapshot)
 
 
 def read_spec(path: Path) -> str:
@@ -43,16 +44,27 @@ def parse_spec(text: str, origin: str = "spec", at: dt.datetime | None = None) -
 
 
 def spec_of(
-    tree: dict[str, Any], at: dt.datetime | None = None, root: yaml.Node | None = None, origin: str = "spec"
+    tree: dict[str, Any],
+    at: dt.datetime | None = None,
+    root: yaml.Node | None = None,
+    origin: str = "spec",
+    any_snapshot: bool = False,
 ) -> ReleaseSpec:
-    """The spec a YAML tree says, its periods filled in."""
+    """The spec a YAML tree says, its periods filled in.
+
+    The snapshot of a rolling release must be its period's label. `any_snapshot` leaves that to `releasing.rolling`,
+    which knows what was measured under another name before this was asked for, and lets nothing new be.
+    """
     schedule = tree.get("schedule")
     time_zone = schedule.get("timezone", "UTC") if isinstance(schedule, dict) else "UTC"
     tree = fill(tree, at or dt.datetime.now(dt.UTC), str(time_zone))
     try:
-        return ReleaseSpec.model_validate(tree)
+        spec = ReleaseSpec.model_validate(tree)
     except ValidationError as error:
         raise SpecError("\n".join(_explain(problem, root, origin) for problem in error.errors()), _FIX) from None
+    if not any_snapshot and spec.rolling is not None:
+        period_named(spec.rolling.period, spec.source.snapshot)
+    return spec
 
 
 def parse_tree(text: str, origin: str = "spec") -> tuple[yaml.Node | None, dict[str, Any]]:

@@ -97,15 +97,19 @@ def report_samples(spec: ReleaseSpec, synthetic: pa.Table) -> None:
             return
 
 
-def report_spend(spec: ReleaseSpec, plan: MethodPlan, balance: Balance, notes: Sequence[str]) -> None:
-    """The spend of this run and the balance after it, as one page in the orchestrator."""
+def report_spend(spec: ReleaseSpec, plan: MethodPlan, balances: Sequence[Balance], notes: Sequence[str]) -> None:
+    """The spend of this run and the balance after it of every account that paid, as one page in the orchestrator."""
     charges = "\n".join(f"- `{charge.stage}`: {describe(charge.event)}" for charge in plan.charges)
     happened = "\n".join(f"- {note}" for note in notes)
+    table = "\n".join(
+        f"| {balance.account.name} | {balance.spent.epsilon:.4f} | {balance.account.cap.epsilon} "
+        f"| {float(balance.left):.4f} | {balance.charges} | {balance.burnt} |"
+        for balance in balances
+    )
     create_markdown_artifact(
         f"# Privacy spend of {spec.name}, snapshot {spec.source.snapshot}\n\n{charges}\n\n{happened}\n\n"
         f"| account | spent | cap | left | charges | burnt |\n|---|---|---|---|---|---|\n"
-        f"| {balance.account.name} | {balance.spent.epsilon:.4f} | {balance.account.cap.epsilon} "
-        f"| {float(balance.left):.4f} | {balance.charges} | {balance.burnt} |\n",
+        f"{table}\n",
         key=artifact_key(spec.name, "spend"),
         description="What was spent and what is left, composed over all releases of the account",
     )

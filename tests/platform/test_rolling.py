@@ -14,7 +14,7 @@ from understudy.pipelines.privacy.ledger.ledger import Holder, Ledger
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.releasing.approving import approve
-from understudy.pipelines.releasing.rolling import declared_step, enter_series, event_of, forecast, series_of
+from understudy.pipelines.releasing.rolling import declared_steps, enter_series, event_of, forecast, series_of
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import parse_spec
 from understudy.pipelines.table.domain import TableDomain
@@ -144,6 +144,6 @@ def test_forecasts(books: Books) -> None:
     every = forecast(books.ledger, disjoint, plan)
     assert every is not None
     assert every.remaining is None
-    assert "declared" in (declared_step(disjoint) or "")
+    assert "declared" in declared_steps(disjoint)[-1]
     assert forecast(books.ledger, parse_spec(SPEC), plan) is None
     assert event_of(plan) == plan.charges[0].event

@@ -11,8 +11,8 @@ import click
 from understudy.cli.tables import print_table
 from understudy.pipelines.errors import LedgerError, SpecError
 from understudy.pipelines.privacy.ledger.ledger import Balance, Ledger
+from understudy.pipelines.privacy.ledger.names import is_period_account, parent_of
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
-from understudy.pipelines.releasing.rolling import SEPARATOR, is_period_account
 from understudy.pipelines.releasing.workspace import Workspace
 
 
@@ -106,7 +106,7 @@ def verify() -> None:
 def change_cap(name: str, epsilon: str, delta: str, reason: str) -> None:
     if is_period_account(name):
         raise SpecError(
-            f"the cap of {name} is what {name.partition(SEPARATOR)[0]} paid for its period; it is not set by hand",
+            f"the cap of {name} is what {parent_of(name)} paid for its period; it is not set by hand",
             "pay for a further copy with `understudy release --pay-again`, or close the series' own account",
         )
     ledger = connected()

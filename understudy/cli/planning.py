@@ -19,7 +19,7 @@ from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Composed, describe, to_json
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.releasing.approving import approve
-from understudy.pipelines.releasing.rolling import declared_step, forecast
+from understudy.pipelines.releasing.rolling import Entry, declared_steps, entry_of, forecast
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec
@@ -31,7 +31,7 @@ MOST_RELEASES = 1000
 
 
 def print_plan(path: Path, assume_rows: int | None, as_json: bool, at: dt.datetime | None = None) -> None:
-    spec = load_spec(path, at)
+    spec = load_spec(path, at, any_snapshot=not as_json)  # `show_plan` judges it, by the ledger
     plan = method_named(spec.method.name).plan(spec, TableDomain.of(spec))
     rows = table_size(spec, path.parent, assume_rows)
     if as_json:
@@ -41,7 +41,8 @@ def print_plan(path: Path, assume_rows: int | None, as_json: bool, at: dt.dateti
 
 
 def show_plan(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize) -> None:
-    privacy = spec.privacy
+    privacy, ledger = spec.privacy, Ledger(Workspace.from_environment().ledger_url)
+    entry = entry_of(ledger, spec, plan)
     loss = composed_loss([charge.event for charge in plan.charges], float(privacy.delta), privacy.relation)
     click.echo(f"{spec.name}, snapshot {spec.source.snapshot}, method {plan.method}")
     click.echo(f"protects    {privacy.protected_unit} ({privacy.relation.value})")
@@ -60,7 +61,7 @@ def show_plan(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize) -> None:
     _print_details(plan)
     print_counting(spec, plan, rows)
     click.echo()
-    _print_balance(spec, plan)
+    _print_balance(ledger, spec, plan, entry)
 
 
 def print_noise(lines: tuple[NoiseLine, ...], assume_rows: int) -> None:
@@ -108,20 +109,28 @@ def cautions(spec: ReleaseSpec) -> list[str]:
     return found
 
 
-def _print_balance(spec: ReleaseSpec, plan: MethodPlan) -> None:
-    ledger = Ledger(Workspace.from_environment().ledger_url)
+def _print_balance(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan, entry: Entry) -> None:
     balance = ledger.balance(spec.privacy.account)
     cap = balance.account.cap
     click.echo(
         f"account {balance.account.name}: spent {balance.spent.epsilon:.4f} of {cap.epsilon} at delta {cap.delta}"
     )
+    paid = entry.spec.privacy.account
     try:
-        approval = approve(ledger, spec, plan)
+        if entry.series is not None and not any(account.name == paid for account in ledger.accounts()):
+            _print_series(ledger, spec, entry)
+            print_forecast(ledger, spec, plan)
+            return
+        approval = approve(ledger, entry.spec, plan)
     except (BudgetRefused, ChargeBurnt) as refusal:
         click.echo(f"this release would be refused: {refusal}")
         return
     if all(ledger.find(mid) is not None for mid in approval.mids):
         click.echo("this release is paid for already: running it spends nothing")
+        print_forecast(ledger, spec, plan)
+        return
+    if entry.series is not None:
+        _print_series(ledger, spec, entry)
         print_forecast(ledger, spec, plan)
         return
     more = balance.remaining(Composed(tuple(charge.event for charge in plan.charges)), most=MOST_RELEASES)
@@ -132,14 +141,28 @@ def _print_balance(spec: ReleaseSpec, plan: MethodPlan) -> None:
     print_forecast(ledger, spec, plan)
 
 
+def _print_series(ledger: Ledger, spec: ReleaseSpec, entry: Entry) -> None:
+    """Who pays for a period of a disjoint series that was not measured yet."""
+    assert spec.rolling is not None
+    if not entry.unpaid:
+        click.echo(
+            f"{spec.privacy.account} has paid for the series: this {spec.rolling.period} is charged to "
+            f"{entry.spec.privacy.account} and costs {spec.privacy.account} nothing more"
+        )
+        return
+    after = ledger.check(entry.unpaid)
+    times = "once" if len(entry.unpaid) == 1 else f"{len(entry.unpaid)} times"
+    click.echo(f"{spec.privacy.account} pays for the series {times}: {after.epsilon:.4f} spent afterwards")
+
+
 def print_forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan) -> None:
     """For rolling releases: how far the cap reaches, and what that leans on."""
     ahead = forecast(ledger, spec, plan)
     if ahead is None:
         return
     click.echo(f"rolling ({ahead.entities} entities): {ahead.sentence}")
-    if (declared := declared_step(spec)) is not None:
-        click.echo(f"   ! {declared}")
+    for step in declared_steps(spec):
+        click.echo(f"   ! {step}")
 
 
 def plan_json(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from understudy.cli.environment import prepare
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.publishing.targets.base import Published
+from understudy.pipelines.releasing.payments import charges_known, payments_since
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec
@@ -26,7 +27,7 @@ def run_release(
     approved: bool = False,
     at: dt.datetime | None = None,
 ) -> Published:
-    spec = load_spec(path, at)
+    spec = load_spec(path, at, any_snapshot=True)  # the flow judges it, by the ledger
     return release_and_report(spec, path.parent, resume=resume, pay_again=pay_again, approved=approved)
 
 
@@ -40,25 +41,26 @@ def release_and_report(
         )
     workspace = Workspace.from_environment()
     ledger = Ledger(workspace.ledger_url)
-    charged_before = ledger.balance(spec.privacy.account).charges
+    ledger.account(spec.privacy.account)  # or refuse before anything starts
+    known = charges_known(ledger, spec)
     click.echo(f"releasing {spec.name}, snapshot {spec.source.snapshot} ...", err=True)
     started = time.monotonic()
     prepare(workspace)
     from understudy.flows.release import release  # after `prepare`: importing it imports prefect
 
     published = release(spec, base.absolute(), resume=resume, pay_again=pay_again, approved=approved)
-    _report(published, ledger, spec, charged_before, time.monotonic() - started)
+    _report(published, ledger, spec, known, time.monotonic() - started)
     return published
 
 
-def _report(published: Published, ledger: Ledger, spec: ReleaseSpec, charged_before: int, seconds: float) -> None:
+def _report(published: Published, ledger: Ledger, spec: ReleaseSpec, known: frozenset[str], seconds: float) -> None:
     balance = ledger.balance(spec.privacy.account)
-    charged = balance.charges - charged_before
-    guarantee = published.manifest.guarantee
-    if charged:
-        click.echo(f"spent      epsilon {guarantee.epsilon:.4f} at delta {guarantee.delta:g} ({guarantee.accountant})")
-    else:
-        click.echo("spent      nothing: this snapshot was measured and paid for before")
+    payments = payments_since(ledger, spec, known)
+    for payment in payments:
+        click.echo(f"spent      {payment.sentence}")
+    if not payments:
+        paid = published.manifest.account.name
+        click.echo(f"spent      nothing: this snapshot was measured and paid for before, by {paid}")
     click.echo(
         f"account    {balance.account.name}: {balance.spent.epsilon:.4f} of {balance.account.cap.epsilon} spent, "
         f"{float(balance.left):.4f} left"

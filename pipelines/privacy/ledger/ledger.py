@@ -37,6 +37,7 @@ from understudy.pipelines.privacy.ledger import rows
 from understudy.pipelines.privacy.ledger.database import Database
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.holder import Holder
+from understudy.pipelines.privacy.ledger.names import period_account, require_account_name
 from understudy.pipelines.privacy.ledger.records import (
     Account,
     Balance,
@@ -77,11 +78,23 @@ class Ledger:
     # Accounts
 
     def open_account(self, name: str, relation: Relation, unit: Unit, cap: Budget, reason: str = "") -> Account:
-        wanted = Account(name, relation, unit, cap)
+        return self._open_account(Account(name, relation, unit, cap), reason, named_by_people=True)
+
+    def open_period_account(self, parent: str, series: str, label: str, cap: Budget) -> Account:
+        """The account of one period of a disjoint series, on its parent's terms; for `releasing.rolling` alone."""
+        terms = self.account(parent)
+        name = period_account(parent, series, label)
+        reason = f"one period of a disjoint series of {parent}"
+        return self._open_account(Account(name, terms.relation, terms.unit, cap), reason, named_by_people=False)
+
+    def _open_account(self, wanted: Account, reason: str, named_by_people: bool) -> Account:
+        name = wanted.name
 
         def work(connection: Connection) -> Account:
             found = rows.find_account(connection, name, lock=True)
             if found is None:
+                if named_by_people:  # accounts that are open already keep whatever name they have
+                    require_account_name(name)
                 rows.insert_account(connection, wanted, reason)
                 return wanted
             if found != wanted:
@@ -216,6 +229,7 @@ class Ledger:
             if found is not None:
                 return found
             rows.require_previous_burnt(connection, request)
+            rows.require_one_measurement(connection, request)
             rows.affordable(account, rows.event_counts(connection, account.name), [request.event], request.release)
             self._insert_charge(connection, request, holder, lease_seconds)
             fault_point("inside_t1")

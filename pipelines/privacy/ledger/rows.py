@@ -15,6 +15,7 @@ from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import Event, from_json
 from understudy.pipelines.privacy.ledger import history as ledger_history
 from understudy.pipelines.privacy.ledger.holder import Holder
+from understudy.pipelines.privacy.ledger.names import is_period_account, parent_of
 from understudy.pipelines.privacy.ledger.records import (
     Account,
     Charge,
@@ -145,6 +146,24 @@ def require_previous_burnt(connection: Connection, request: ChargeRequest) -> No
             f"Attempt {request.attempt} at stage {request.stage!r} of {request.release!r} is not the next one to pay.",
             "Run the release without --pay-again: the ledger finds the attempt that counts.",
         )
+
+
+def require_one_measurement(connection: Connection, request: ChargeRequest) -> None:
+    """A period of a disjoint series is measured once: its parent paid for that, whatever source a second came from."""
+    if not is_period_account(request.account):
+        return
+    others = select(charges.c.mid).where(charges.c.account == request.account, charges.c.spec_hash != request.spec_hash)
+    if connection.execute(others.limit(1)).first() is not None:
+        raise measured_otherwise(request.account, request.snapshot)
+
+
+def measured_otherwise(account: str, snapshot: str) -> SpecError:
+    return SpecError(
+        f"{snapshot!r} was measured before for this disjoint series, from another source or under another spec, and a "
+        f"period is measured once: that is all {parent_of(account)!r} paid for. Nothing was charged.",
+        "Undo the edit to use what was measured, for free; or release without `rolling`, under a snapshot of its own, "
+        f"and {parent_of(account)!r} pays for a further measurement.",
+    )
 
 
 def affordable(account: Account, spent: EventCounts, asked: Iterable[Event], release: str) -> Loss:

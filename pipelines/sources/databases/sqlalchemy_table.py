@@ -56,7 +56,11 @@ class SqlAlchemySource:
     def batches(
         self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        return ArrowSource(self._read(needed_columns(columns, unit))).batches(columns, unit, key, batch_rows)
+        return self.at_once(needed_columns(columns, unit)).batches(columns, unit, key, batch_rows)
+
+    def at_once(self, columns: Sequence[str]) -> ArrowSource:
+        """These columns, read in one statement."""
+        return ArrowSource(self._read(columns))
 
     def row_estimate(self) -> int | None:
         return None
