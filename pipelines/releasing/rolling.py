@@ -42,7 +42,7 @@ from understudy.pipelines.methods.base import MethodPlan, PlannedCharge
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Composed, Event, SelfComposed, to_json
 from understudy.pipelines.privacy.ledger.ledger import Account, ChargeRequest, Ledger
-from understudy.pipelines.privacy.ledger.names import period_account, series_prefix
+from understudy.pipelines.privacy.ledger.names import SEPARATOR, period_account, series_prefix
 from understudy.pipelines.privacy.ledger.rows import measured_otherwise
 from understudy.pipelines.privacy.ledger.spend import EventCallback, Purchases
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
@@ -82,6 +82,16 @@ class Entry:
     copies: int = 0
     unpaid: tuple[ChargeRequest, ...] = ()
     charged_before: bool = False
+
+
+def require_period(ledger: Ledger, spec: ReleaseSpec) -> None:
+    """Refuse a snapshot that is no period's label at once, unless something was charged under that name before."""
+    if spec.rolling is None or is_label(spec.rolling.period, spec.source.snapshot):
+        return
+    name = spec.privacy.account
+    paying = [a.name for a in ledger.accounts() if a.name == name or a.name.startswith(name + SEPARATOR)]
+    if not any(ledger.charges_of(account, spec.name, spec.source.snapshot) for account in paying):
+        period_named(spec.rolling.period, spec.source.snapshot)
 
 
 def event_of(plan: MethodPlan) -> Event:
@@ -273,4 +283,14 @@ def declared_steps(spec: ReleaseSpec) -> tuple[str, ...]:
     )
 
 
-__all__ = ["Entry", "Forecast", "declared_steps", "enter_series", "entry_of", "event_of", "forecast", "series_of"]
+__all__ = [
+    "Entry",
+    "Forecast",
+    "declared_steps",
+    "enter_series",
+    "entry_of",
+    "event_of",
+    "forecast",
+    "require_period",
+    "series_of",
+]

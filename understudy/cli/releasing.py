@@ -14,6 +14,7 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.publishing.targets.base import Published
 from understudy.pipelines.releasing.payments import charges_known, payments_since
+from understudy.pipelines.releasing.rolling import require_period
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec
@@ -42,6 +43,7 @@ def release_and_report(
     workspace = Workspace.from_environment()
     ledger = Ledger(workspace.ledger_url)
     ledger.account(spec.privacy.account)  # or refuse before anything starts
+    require_period(ledger, spec)
     known = charges_known(ledger, spec)
     click.echo(f"releasing {spec.name}, snapshot {spec.source.snapshot} ...", err=True)
     started = time.monotonic()

@@ -78,23 +78,23 @@ class Ledger:
     # Accounts
 
     def open_account(self, name: str, relation: Relation, unit: Unit, cap: Budget, reason: str = "") -> Account:
-        return self._open_account(Account(name, relation, unit, cap), reason, named_by_people=True)
+        if all(account.name != name for account in self.accounts()):  # what is open keeps whatever name it has
+            require_account_name(name)
+        return self._open_account(Account(name, relation, unit, cap), reason)
 
     def open_period_account(self, parent: str, series: str, label: str, cap: Budget) -> Account:
         """The account of one period of a disjoint series, on its parent's terms; for `releasing.rolling` alone."""
         terms = self.account(parent)
         name = period_account(parent, series, label)
         reason = f"one period of a disjoint series of {parent}"
-        return self._open_account(Account(name, terms.relation, terms.unit, cap), reason, named_by_people=False)
+        return self._open_account(Account(name, terms.relation, terms.unit, cap), reason)
 
-    def _open_account(self, wanted: Account, reason: str, named_by_people: bool) -> Account:
+    def _open_account(self, wanted: Account, reason: str) -> Account:
         name = wanted.name
 
         def work(connection: Connection) -> Account:
             found = rows.find_account(connection, name, lock=True)
             if found is None:
-                if named_by_people:  # accounts that are open already keep whatever name they have
-                    require_account_name(name)
                 rows.insert_account(connection, wanted, reason)
                 return wanted
             if found != wanted:
