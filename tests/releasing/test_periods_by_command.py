@@ -1,4 +1,4 @@
-"""Periods through the command line and the flow, with the real ledger: what is refused, charged and said to be spent."""
+"""Periods by command line and flow, with the real ledger: what is refused, charged and said to be spent."""
 
 from __future__ import annotations
 
