@@ -142,7 +142,7 @@ def entry_of(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan, pay_again: boo
             "name the date column that puts a row into its period, as rolling.column; or declare entities: recurring",
         )
     series = series_of(spec, plan)
-    own = _charged_to(spec, period_account(parent.name, series, period.label))
+    own = charged_to(spec, period_account(parent.name, series, period.label))
     if any(charge.spec_hash != own.hash for charge in ledger.charges(own.privacy.account)):
         raise measured_otherwise(own.privacy.account, spec.source.snapshot)
     copies = 1 + max(ledger.attempt_for(request, pay_again) for request in requests_of(own, plan))
@@ -186,7 +186,8 @@ def forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan) -> Forecast | 
     return Forecast(spec.rolling.period, "recurring", remaining)
 
 
-def _charged_to(spec: ReleaseSpec, account: str) -> ReleaseSpec:
+def charged_to(spec: ReleaseSpec, account: str) -> ReleaseSpec:
+    """The spec as it is measured and hashed when this account is the one that is charged."""
     return spec.model_copy(update={"privacy": spec.privacy.model_copy(update={"account": account})})
 
 
@@ -201,7 +202,7 @@ def _charged_before(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan, pay_aga
     paid = [charge for charge in ledger.charges(spec.privacy.account) if charge.stage == STAGE]
     for charge in paid:
         if charge.release == spec.name and _series(spec, charge.event) == charge.spec_hash:
-            own = _charged_to(spec, period_account(charge.account, charge.spec_hash, spec.source.snapshot))
+            own = charged_to(spec, period_account(charge.account, charge.spec_hash, spec.source.snapshot))
             if _stands(ledger, own, plan, pay_again):
                 return Entry(own, charge.spec_hash, charged_before=True)
     return None
@@ -286,6 +287,7 @@ def declared_steps(spec: ReleaseSpec) -> tuple[str, ...]:
 __all__ = [
     "Entry",
     "Forecast",
+    "charged_to",
     "declared_steps",
     "enter_series",
     "entry_of",

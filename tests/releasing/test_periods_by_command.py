@@ -41,7 +41,10 @@ def test_31_days_of_a_month_are_not_31_periods(clinic: Clinic, run: Run) -> None
     assert not list((clinic.home / "measurements").glob("*"))
 
 
-def test_october_is_measured_once_and_what_was_spent_is_said(clinic: Clinic, run: Run) -> None:  # noqa: F811
+def test_october_is_measured_once_and_what_was_spent_is_said(
+    clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:  # fmt: skip
+    monkeypatch.setattr("understudy.cli.generating.prepare", lambda workspace: None)
     clinic.write(DISJOINT)
     plan = run("plan", clinic.spec).output
     assert "clinic pays for the series once" in plan
@@ -64,6 +67,13 @@ def test_october_is_measured_once_and_what_was_spent_is_said(clinic: Clinic, run
     again = run("release", clinic.spec).output
     assert f"spent      nothing: this snapshot was measured and paid for before, by {period}" in again
     assert "paid for already" in run("plan", clinic.spec).output
+
+    # Further tables come from the stored measurement, by the account that was charged.
+    more = run("generate", "--from", charge.mid, "--to", clinic.folder / "more", "--rows", 50, "--epochs", 1)
+    assert more.exit_code == 0, more.output
+    [further] = [p for p in clinic.folder.glob("more/clinic-visits/*/manifest.json") if p.parent.name != "latest"]
+    assert json.loads(further.read_text())["account"]["name"] == period
+    assert run("recertify", further.parent).exit_code == 0
 
     with duckdb.connect(clinic.folder / "clinic.duckdb") as connection:
         connection.execute("CREATE TABLE corrected AS SELECT * FROM visits")

@@ -12,10 +12,12 @@ from understudy.pipelines.errors import SpecError, ValidationFailed
 from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.ledger.ledger import Charge, ChargeRequest, Ledger
+from understudy.pipelines.privacy.ledger.names import parent_of
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.publishing.targets.base import Published, open_target
 from understudy.pipelines.releasing.approving import Approval
+from understudy.pipelines.releasing.rolling import charged_to
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
@@ -82,7 +84,10 @@ def _remembered_spec(
         **stored.get("generate", {}),
         **{key: value for key, value in options.items() if value is not None},
     }
-    return ReleaseSpec.model_validate({**stored, "publish": {"to": str(to.absolute()), "rows": rows}})
+    # A period's account is no name that a spec may give, so the spec is read with its parent's and then charged to it.
+    stored["privacy"] = {**stored["privacy"], "account": parent_of(stored["privacy"]["account"])}
+    spec = ReleaseSpec.model_validate({**stored, "publish": {"to": str(to.absolute()), "rows": rows}})
+    return charged_to(spec, charge.account)
 
 
 def _approval_of(charge: Charge, ledger: Ledger) -> Approval:
