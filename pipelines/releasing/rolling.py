@@ -50,7 +50,7 @@ from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.relation import Budget, Relation
 from understudy.pipelines.releasing.approving import nothing_to_resume, requests_of
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.spec.periods import is_label, period_named
+from understudy.pipelines.spec.periods import Period, is_label, period_named
 
 STAGE = "disjoint periods"
 DECLARATION = "disjoint-periods"
@@ -94,6 +94,24 @@ def require_period(ledger: Ledger, spec: ReleaseSpec) -> None:
         period_named(spec.rolling.period, spec.source.snapshot)
 
 
+def new_period(spec: ReleaseSpec) -> Period:
+    """The period that a rolling spec would measure, or why nothing new may be measured under it; asks no ledger."""
+    assert spec.rolling is not None
+    if spec.rolling.entities == "disjoint":
+        if spec.privacy.relation is not Relation.ADD_REMOVE:
+            raise SpecError(
+                "entities: disjoint needs the relation add_remove: a replaced unit may move from one period to another",
+                "use add_remove, or declare entities: recurring",
+            )
+        if spec.privacy.unit.entity is None and spec.rolling.column is None:
+            raise SpecError(
+                "entities: disjoint needs rolling.column where the unit is a row: nothing else says which "
+                f"{spec.rolling.period} a row belongs to",
+                "name the date column that puts a row into its period, as rolling.column; or declare recurring",
+            )
+    return period_named(spec.rolling.period, spec.source.snapshot)
+
+
 def event_of(plan: MethodPlan) -> Event:
     events = tuple(charge.event for charge in plan.charges)
     return events[0] if len(events) == 1 else Composed(events)
@@ -123,24 +141,12 @@ def entry_of(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan, pay_again: boo
     """Who would pay for this period, and what. Reads the ledger only, and refuses what must not be measured."""
     if spec.rolling is None:
         return Entry(spec)
-    disjoint = spec.rolling.entities == "disjoint"
-    if disjoint and spec.privacy.relation is not Relation.ADD_REMOVE:
-        raise SpecError(
-            "entities: disjoint needs the relation add_remove: a replaced unit may move from one period to another",
-            "use add_remove, or declare entities: recurring",
-        )
     parent = ledger.account(spec.privacy.account)
     if (before := _charged_before(ledger, spec, plan, pay_again)) is not None:
         return before
-    period = period_named(spec.rolling.period, spec.source.snapshot)
-    if not disjoint:
+    period = new_period(spec)
+    if spec.rolling.entities != "disjoint":
         return Entry(spec)
-    if spec.privacy.unit.entity is None and spec.rolling.column is None:
-        raise SpecError(
-            "entities: disjoint needs rolling.column where the unit is a row: nothing else says which "
-            f"{spec.rolling.period} a row belongs to",
-            "name the date column that puts a row into its period, as rolling.column; or declare entities: recurring",
-        )
     series = series_of(spec, plan)
     own = charged_to(spec, period_account(parent.name, series, period.label))
     if any(charge.spec_hash != own.hash for charge in ledger.charges(own.privacy.account)):
@@ -293,6 +299,7 @@ __all__ = [
     "entry_of",
     "event_of",
     "forecast",
+    "new_period",
     "require_period",
     "series_of",
 ]

@@ -20,6 +20,7 @@ import click
 from understudy.cli.environment import prepare
 from understudy.pipelines.errors import SpecError, UnderstudyError
 from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.releasing.rolling import new_period
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.periods import has_placeholders
@@ -72,6 +73,8 @@ def read(path: Path) -> Deployable:
     root, tree = parse_tree(read_spec(path), str(path))
     spec = spec_of(tree, dt.datetime.now(dt.UTC), root, str(path))
     method_named(spec.method.name).plan(spec, TableDomain.of(spec))
+    if spec.rolling is not None:
+        new_period(spec)
     if spec.schedule is not None and not has_placeholders(tree.get("source", {}).get("snapshot")):
         raise SpecError(
             f"{path}: source.snapshot is the same at every run, so only the first would release anything",
