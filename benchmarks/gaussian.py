@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,13 +27,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
 from benchmarks.support.figures import Figures, measured
-from understudy.pipelines.methods.base import PlannedCharge
 from understudy.pipelines.methods.gaussian.layout import Layout
 from understudy.pipelines.methods.gaussian.method import GaussianMethod
 from understudy.pipelines.methods.gaussian.moments import MAX_GRID, exact_products
 from understudy.pipelines.methods.gaussian.noisy_moments import estimates_of
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.privacy.noise.rounded import RandomSource, operating_system_randomness
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
+from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import parse_spec
 from understudy.pipelines.table.coding.encode import encode
@@ -204,8 +205,8 @@ def release(table: Numbers, spec: ReleaseSpec, rows: int) -> tuple[np.ndarray | 
     return estimate, method.generate(measurement, spec, domain, rows, lambda done, total, note: None)
 
 
-def buy(charge: PlannedCharge, draw: Callable[[RandomSource], Measurement]) -> Measurement:
-    return draw(operating_system_randomness())
+def buy(charge: PlannedCharge, mechanism: Mechanism[Any]) -> Measurement:
+    return mechanism.draw(operating_system_randomness())
 
 
 def errors(truth: np.ndarray, found: np.ndarray) -> tuple[float, float]:

@@ -142,7 +142,7 @@ def _once(
 def _released(pictures: Pictures, spec: ReleaseSpec, domain: TableDomain, plan: MethodPlan) -> ReleasedEmbedding:
     flat = pa.FixedSizeListArray.from_arrays(pa.array(pictures.images.reshape(-1)), 784)
     table = _InMemory(domain, pa.record_batch({"label": pictures.labels, "image": flat}))
-    bought = KernelMethod().measure(table, spec, plan, lambda charge, draw: draw(operating_system_randomness()))
+    bought = KernelMethod().measure(table, spec, plan, lambda _, sold: sold.draw(operating_system_randomness()))
     return released_embedding(bought, kernel_options(spec, domain), domain)
 
 

@@ -31,14 +31,13 @@ from benchmarks.papers.mixing_figure import plot_epsilon_against_noise
 from benchmarks.support.figures import Cost, Figures, measured
 from benchmarks.support.pictures import FOLDERS, Pictures, load_pictures
 from understudy.pipelines.methods.mixing.design import MixingDesign, decide
-from understudy.pipelines.methods.mixing.mechanism import MixtureDesign, release_mixtures
+from understudy.pipelines.methods.mixing.mechanism import ClassRecords, MixtureDesign, SliceNoise, release_mixtures
 from understudy.pipelines.methods.mixing.options import MixingOptions
 from understudy.pipelines.methods.mixing.release import (
     Frame,
     bought_frame,
     class_rows,
-    draw_slice,
-    draw_statistics,
+    class_statistics,
     mixture_records,
     records_per_class,
     to_records,
@@ -146,7 +145,9 @@ def released_pictures(
     """One release of a labelled set of pictures, as the method makes it, and the records restored from it."""
     randomness = operating_system_randomness()
     constants = Frame(np.full((CLASSES, SIDE * SIDE), GREY), np.ones(SIDE * SIDE), np.ones(CLASSES))
-    noisy = draw_statistics(pictures.images, pictures.labels, design, constants, randomness)
+    assert design.statistics is not None
+    exact = class_statistics(pictures.images, pictures.labels, CLASSES, design.statistics, constants)
+    noisy = design.statistics.draw(exact, randomness)["statistics"]
     frame = bought_frame(constants, noisy, design, options)
     mixed = mixture_records(pictures.images, pictures.labels, design, frame)
     rows = class_rows(pictures.labels, CLASSES)
@@ -154,7 +155,8 @@ def released_pictures(
     arrays = {}
     for number, (start, stop) in enumerate(design.slices):
         wanted = [min(max(count - start, 0), stop - start) for count in counts]
-        arrays[f"sums_{number:05d}"] = draw_slice(mixed, rows, wanted, design, None, randomness)["sums"]
+        noise = SliceNoise(design.mixtures, stop - start)
+        arrays[f"sums_{number:05d}"] = noise.draw(ClassRecords(mixed, rows, wanted), randomness)["sums"]
     reader = SumReader(design, frame, counts, arrays, "spectral", (SIDE, SIDE))
     blocks = [(np.clip(units, 0.0, 1.0).astype(np.float32), labels) for units, labels in reader.blocks()]
     return np.concatenate([units for units, _ in blocks]), np.concatenate([labels for _, labels in blocks])

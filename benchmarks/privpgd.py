@@ -20,7 +20,8 @@ from benchmarks.support import peers
 from benchmarks.support.figures import Figures, measured
 from benchmarks.support.tables import CodedTable, adult_slice, load_tables
 from understudy.pipelines.counting.adaptive import measure_adaptively, plan_rounds
-from understudy.pipelines.counting.mechanism import calibrate_marginals, release_counts
+from understudy.pipelines.counting.mechanism import calibrate_marginals
+from understudy.pipelines.counting.released import marginals_by_name
 from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
 from understudy.pipelines.methods.privpgd.engine import synthesize
 from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
@@ -128,7 +129,7 @@ def _adaptive_table(figures: Figures, table: CodedTable, epsilon: str, config: P
             plan,
             lambda cliques: _count(table, seen, cliques),
             quick_copy(_grid(table)),
-            lambda _, draw: draw(operating_system_randomness()),
+            lambda _, sold: sold.draw(operating_system_randomness()),
         )
         fake = _generate(table, [NoisyMarginal(*marginal) for marginal in bought], config)
     scores = {**_scores(table, seen, fake), "downstream": _downstream(table, unseen, fake), "seconds": cost.seconds}
@@ -207,7 +208,8 @@ def _measure(table: CodedTable, codes: np.ndarray, epsilon: float) -> list[Noisy
     cliques = [*singles, *pairs]
     relation, unit = Relation.ADD_REMOVE, Unit()
     noise = calibrate_marginals(shares, Budget(epsilon, DELTA), relation, unit, "rounded")
-    noisy, _ = release_counts(_count(table, codes, cliques), noise, relation, unit, operating_system_randomness())
+    exact = marginals_by_name(_count(table, codes, cliques))
+    noisy = noise.draw(exact, operating_system_randomness()).values()
     return [NoisyMarginal(s, counts, std) for s, counts, std in zip(cliques, noisy, noise.stds, strict=True)]
 
 

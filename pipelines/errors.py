@@ -57,5 +57,9 @@ class ChargeHeld(LedgerError):
     """Another live run holds this charge."""
 
 
+class NoiseMismatch(UnderstudyError):
+    """What would be drawn is not what was planned and is to be charged. Found before the charge: nothing is lost."""
+
+
 class PublishError(UnderstudyError):
     """The release could not be written to its target."""

@@ -9,26 +9,30 @@ Relation, sensitivity. Scores are whole numbers of rows. A unit of k rows moves 
 Events. A round costs Composed(choice, measurement): a zCDP event of the exponential mechanism and a Gaussian. The
   number of rounds and the noise of each are fixed by the plan, so every event is known before a row is read. Each
   round is one purchase: its choice and its noisy counts are charged, drawn once and stored together.
+Noise unit. The std of a count in rows; the epsilon of a choice is pure.
+Reference. McKenna et al. 2022, Algorithm 2; the choice is `privacy.noise.selection`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from understudy.pipelines.counting.mechanism import MarginalNoise, release_counts
+from understudy.pipelines.counting.mechanism import MarginalNoise, one_table_noise
+from understudy.pipelines.counting.released import marginals_by_name
 from understudy.pipelines.counting.workload import Clique, noise_stds
-from understudy.pipelines.methods.base import PlannedCharge, Purchase
 from understudy.pipelines.privacy.accounting import calibrate
-from understudy.pipelines.privacy.events import Composed, Gaussian
+from understudy.pipelines.privacy.events import Composed, Event
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
 from understudy.pipelines.privacy.noise.rounded import RandomSource
 from understudy.pipelines.privacy.noise.selection import choose, selection_epsilon, selection_event
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit, counts_sensitivity
+from understudy.pipelines.privacy.rounding import planned
 
 ONE_WAY_STAGE = "one-way"
 CHOICE_SHARE = 0.1  # of a round's budget: a poor choice wastes the round, but noise hurts every cell of it
@@ -38,29 +42,58 @@ Model = Callable[[Sequence[tuple[Clique, np.ndarray, float]]], Callable[[Clique]
 
 
 @dataclass(frozen=True)
+class Contest:
+    """The exact numbers of one round: the candidates' scores, and the counts of each of them."""
+
+    candidates: tuple[Clique, ...]
+    scores: np.ndarray
+    counts: Mapping[Clique, np.ndarray]
+
+
+@dataclass(frozen=True)
+class RoundNoise:
+    """One round: an exponential mechanism with its epsilon, then Gaussian noise on the marginal that it chose."""
+
+    choice_epsilon: Fraction
+    counts: MarginalNoise
+
+    @property
+    def score_sensitivity(self) -> int:
+        return self.counts.unit.max_rows * (2 if self.counts.relation is Relation.REPLACE_ONE else 1)
+
+    @property
+    def event(self) -> Event:
+        return Composed((selection_event(self.choice_epsilon), self.counts.event))
+
+    def draw(self, exact: Contest, randomness: RandomSource) -> dict[str, np.ndarray]:
+        chosen, _ = choose(exact.scores, self.score_sensitivity, self.choice_epsilon, randomness)
+        clique = exact.candidates[chosen]
+        return {
+            "clique": np.array(clique, dtype=np.int64),
+            **self.counts.draw({"marginal": exact.counts[clique]}, randomness),
+        }
+
+
+@dataclass(frozen=True)
 class AdaptivePlan:
     """Everything about the rounds that is decided before a row is read."""
 
     candidates: tuple[Clique, ...]
     rounds: int
     one_way: MarginalNoise
-    choice_epsilon: Fraction
-    round_std: float
-    relation: Relation
-    unit: Unit
+    each_round: RoundNoise
 
     @property
     def charges(self) -> tuple[PlannedCharge, ...]:
-        z = self.round_std / counts_sensitivity(self.relation, self.unit.max_rows)
-        event = Composed((selection_event(self.choice_epsilon), Gaussian(z)))
+        event = self.each_round.event
         return (
             PlannedCharge(ONE_WAY_STAGE, self.one_way.event),
             *(PlannedCharge(f"round-{number:03d}", event) for number in range(1, self.rounds + 1)),
         )
 
     @property
-    def score_sensitivity(self) -> int:
-        return self.unit.max_rows * (2 if self.relation is Relation.REPLACE_ONE else 1)
+    def round_std(self) -> float:
+        return self.each_round.counts.stds[0]
 
 
 def plan_rounds(
@@ -79,11 +112,11 @@ def plan_rounds(
         rho = 1 / (2 * level * level)
         in_round = rho * (1 - one_way_share) / rounds
         z_one_way = level / math.sqrt(one_way_share)
-        stds = noise_stds((1 / columns,) * columns, z_one_way, sensitivity)
+        stds = noise_stds((1 / columns,) * columns, planned(z_one_way), sensitivity)
         z_round = 1 / math.sqrt(2 * in_round * (1 - CHOICE_SHARE))
-        noise = MarginalNoise(stds, Gaussian(z_one_way), "rounded")
         epsilon = selection_epsilon(in_round * CHOICE_SHARE)
-        return AdaptivePlan(tuple(candidates), rounds, noise, epsilon, z_round * sensitivity, relation, unit)
+        each_round = RoundNoise(epsilon, one_table_noise(planned(z_round), relation, unit))
+        return AdaptivePlan(tuple(candidates), rounds, MarginalNoise(stds, relation, unit), each_round)
 
     return at(calibrate(lambda level: Composed(tuple(c.event for c in at(level).charges)), budget, relation))
 
@@ -116,13 +149,8 @@ def scores(exact: Sequence[np.ndarray], expected: Sequence[np.ndarray], round_st
 def _buy_one_ways(
     plan: AdaptivePlan, exact: list[np.ndarray], purchase: Purchase
 ) -> list[tuple[Clique, np.ndarray, float]]:
-    def draw(randomness: RandomSource) -> Measurement:
-        noisy, _ = release_counts(exact, plan.one_way, plan.relation, plan.unit, randomness)
-        return Measurement(
-            "one-way", {"stds": list(plan.one_way.stds)}, {f"marginal_{i}": n for i, n in enumerate(noisy)}
-        )
-
-    bought = purchase(plan.charges[0], draw)
+    facts = {"stds": list(plan.one_way.stds)}
+    bought = purchase(plan.charges[0], Mechanism(plan.one_way, marginals_by_name(exact), ONE_WAY_STAGE, facts))
     return [((i,), bought.arrays[f"marginal_{i}"], std) for i, std in enumerate(bought.facts["stds"])]
 
 
@@ -135,13 +163,12 @@ def _buy_round(
 ) -> tuple[Clique, np.ndarray, float]:
     candidates = plan.candidates
     quality = scores([exact[c] for c in candidates], [expected[c] for c in candidates], plan.round_std)
+    contest = Contest(candidates, quality, {clique: exact[clique] for clique in candidates})
+    bought = purchase(charge, Mechanism(plan.each_round, contest, "round", {"std": plan.round_std}))
+    return _chosen(bought), bought.arrays["marginal"], float(bought.facts["std"])
 
-    def draw(randomness: RandomSource) -> Measurement:
-        chosen, _ = choose(quality, plan.score_sensitivity, plan.choice_epsilon, randomness)
-        clique = candidates[chosen]
-        noise = MarginalNoise((plan.round_std,), charge.event, "rounded")
-        [noisy], _ = release_counts([exact[clique]], noise, plan.relation, plan.unit, randomness)
-        return Measurement("round", {"clique": list(clique), "std": plan.round_std}, {"marginal": noisy})
 
-    bought = purchase(charge, draw)
-    return tuple(bought.facts["clique"]), bought.arrays["marginal"], float(bought.facts["std"])
+def _chosen(bought: Measurement) -> Clique:
+    """What the round chose. It was drawn, so it is an array; rounds bought by earlier versions keep it as a fact."""
+    clique = bought.arrays["clique"].tolist() if "clique" in bought.arrays else bought.facts["clique"]
+    return tuple(int(index) for index in clique)

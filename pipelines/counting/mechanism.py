@@ -2,7 +2,8 @@
 
 Theorem. For integer counts c_S of the cliques S, release c_S + Z_S, Z_S = round(N(0, std_S^2)) independent per cell.
   This is post-processing of the Gaussian mechanism on the stacked vector (c_S / std_S), hence Gaussian(z) with
-  z = 1 / sqrt(sum_S (Δ / std_S)^2), exactly, for any number of cliques.
+  z = 1 / sqrt(sum_S (Δ / std_S)^2), exactly, for any number of cliques. The event claims z rounded down, computed
+  from the stds that are drawn with.
 Relation, sensitivity. A unit of k rows moves each c_S by at most Δ = k (ADD_REMOVE) or sqrt(2) k (REPLACE_ONE) in L2:
   `counts_sensitivity`.
 Noise unit. `std` is a standard deviation in rows, per cell.
@@ -14,9 +15,9 @@ Kamath & Steinke 2020, Theorem 4; for many coordinates only this bound is proven
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -25,48 +26,53 @@ from understudy.pipelines.privacy.accounting import calibrate
 from understudy.pipelines.privacy.events import Event, Gaussian, ZeroConcentrated
 from understudy.pipelines.privacy.noise.rounded import RandomSource, discrete_gaussian, rounded_gaussian
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit, counts_sensitivity
+from understudy.pipelines.privacy.rounding import CLAIMED_BITS, planned, root_down, root_up, sum_of_squares, up
 
 
 @dataclass(frozen=True)
 class MarginalNoise:
-    """How a workload is noised: the std of each clique, and the one event that pays for all of them."""
+    """How tables of counts are noised: the std of each table's cells, in order, and whose unit they protect.
+
+    `stacked` marginals lie side by side in each table, as where an array holds the counts of several columns.
+    """
 
     stds: tuple[float, ...]
-    event: Event
-    sampler: str
+    relation: Relation
+    unit: Unit
+    sampler: str = "rounded"
+    stacked: int = 1
+
+    @property
+    def event(self) -> Event:
+        sensitivity = counts_sensitivity(self.relation, self.unit.max_rows)
+        square = self.stacked * sum_of_squares((sensitivity, std) for std in self.stds)
+        return _event_at(root_down(1 / square, CLAIMED_BITS), self.sampler)
+
+    def draw(self, exact: Mapping[str, np.ndarray], randomness: RandomSource) -> dict[str, np.ndarray]:
+        """Noisy int64 counts of each table, in the order of the stds."""
+        sample = rounded_gaussian if self.sampler == "rounded" else discrete_gaussian
+        return {
+            name: counts.astype(np.int64) + sample(counts.shape, std, randomness)
+            for (name, counts), std in zip(exact.items(), self.stds, strict=True)
+        }
 
 
 def calibrate_marginals(
     shares: Sequence[float], budget: Budget, relation: Relation, unit: Unit, sampler: str
 ) -> MarginalNoise:
     """The least noise that keeps queries with these shares of the budget together within it."""
-    exact_sampler = sampler == "rounded"
-
-    def event_at(z: float) -> Event:
-        return Gaussian(z) if exact_sampler else ZeroConcentrated(1 / (2 * z * z))
-
-    z = calibrate(event_at, budget, relation)
+    z = planned(calibrate(lambda z: _event_at(z, sampler), budget, relation))
     stds = noise_stds(shares, z, counts_sensitivity(relation, unit.max_rows))
-    return MarginalNoise(stds, event_at(_multiplier(stds, relation, unit)), sampler)
+    return MarginalNoise(stds, relation, unit, sampler)
 
 
-def release_counts(
-    counts: Sequence[np.ndarray],
-    noise: MarginalNoise,
-    relation: Relation,
-    unit: Unit,
-    randomness: RandomSource,
-) -> tuple[list[np.ndarray], Event]:
-    """Noisy int64 counts, and the event of what was drawn, recomputed from the stds that were used."""
-    draw = rounded_gaussian if noise.sampler == "rounded" else discrete_gaussian
-    noisy = [
-        exact.astype(np.int64) + draw(exact.shape, std, randomness)
-        for exact, std in zip(counts, noise.stds, strict=True)
-    ]
-    z = _multiplier(noise.stds, relation, unit)
-    return noisy, Gaussian(z) if noise.sampler == "rounded" else ZeroConcentrated(1 / (2 * z * z))
+def one_table_noise(noise_multiplier: float, relation: Relation, unit: Unit, stacked: int = 1) -> MarginalNoise:
+    """The noise of a single table of counts, at a planned multiplier."""
+    moved = Fraction(noise_multiplier) * Fraction(counts_sensitivity(relation, unit.max_rows))
+    return MarginalNoise((root_up(moved**2 * stacked),), relation, unit, stacked=stacked)
 
 
-def _multiplier(stds: Sequence[float], relation: Relation, unit: Unit) -> float:
-    sensitivity = counts_sensitivity(relation, unit.max_rows)
-    return 1 / math.sqrt(math.fsum((sensitivity / std) ** 2 for std in stds))
+def _event_at(noise_multiplier: float, sampler: str) -> Event:
+    if sampler == "rounded":
+        return Gaussian(noise_multiplier)
+    return ZeroConcentrated(up(1 / (2 * Fraction(noise_multiplier) ** 2)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,18 +17,22 @@ Released = tuple[Clique, np.ndarray, float]
 """Column indices, noisy counts, and the standard deviation of each count."""
 
 
-def marginals_measurement(
-    released: Sequence[Released], sampler: str, domain: TableDomain, public_total: int | None
-) -> Measurement:
-    facts = {
-        "cliques": [list(clique) for clique, _, _ in released],
+def marginal_facts(
+    cliques: Sequence[Clique], stds: Sequence[float], sampler: str, domain: TableDomain, public_total: int | None
+) -> dict[str, Any]:
+    """What is stored beside noisy marginals: known before any of them is drawn."""
+    return {
+        "cliques": [list(clique) for clique in cliques],
         "columns": list(domain.names),
         "sizes": list(domain.sizes),
-        "stds": [std for _, _, std in released],
+        "stds": list(stds),
         "sampler": sampler,
         "public_total": public_total,
     }
-    return Measurement(KIND, facts, {f"marginal_{i}": noisy for i, (_, noisy, _) in enumerate(released)})
+
+
+def marginals_by_name(marginals: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    return {f"marginal_{i}": marginal for i, marginal in enumerate(marginals)}
 
 
 def released_marginals(measured: Measurement) -> list[Released]:

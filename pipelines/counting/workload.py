@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 from typing import Literal
 
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.privacy.rounding import root_up
 from understudy.pipelines.table.domain import TableDomain
 
 MAX_CELLS = 20_000_000
@@ -27,12 +29,15 @@ class Workload:
 
 
 def noise_stds(shares: Sequence[float], noise_multiplier: float, sensitivity: float) -> tuple[float, ...]:
-    """Standard deviation per count of queries that have these shares of the budget.
+    """Standard deviation per count of queries that have these shares of the budget, rounded up.
 
     With std_i = z Δ / sqrt(share_i), one unit moves the counts divided by their stds by at most
     sqrt(sum Δ^2 / std_i^2) = sqrt(sum share_i) / z <= 1/z in L2: all of them are one Gaussian event of multiplier z.
+    Shares sum to 1 but for rounding, and are divided by their sum.
     """
-    return tuple(noise_multiplier * sensitivity / math.sqrt(share) for share in shares)
+    total = sum((Fraction(share) for share in shares), Fraction(0))
+    square = (Fraction(noise_multiplier) * Fraction(sensitivity)) ** 2 * total
+    return tuple(root_up(square / Fraction(share)) for share in shares)
 
 
 def choose_workload(

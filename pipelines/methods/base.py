@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.privacy.events import Event
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.privacy.mechanism import PlannedCharge, Purchase
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
 
 Progress = Callable[[int, int, str], None]
 """Called with (steps done, steps in all, a public note such as the loss on released quantities)."""
 
-
-@dataclass(frozen=True)
-class PlannedCharge:
-    """One thing the release buys: the stage that names it in the ledger, and its event."""
-
-    stage: str
-    event: Event
+Design = TypeVar("Design")
 
 
 @dataclass(frozen=True)
@@ -38,13 +31,18 @@ class NoiseLine:
 
 
 @dataclass(frozen=True)
-class MethodPlan:
-    """Everything a release will do to the private table, decided from the spec alone. JSON-able throughout."""
+class MethodPlan(Generic[Design]):
+    """Everything a release will do to the private table, decided once, from the spec alone.
+
+    `design` is the method's own: every noise that `measure` will use. `details` are for printing, JSON-able, and no
+    decision is ever read from them.
+    """
 
     method: str
     charges: tuple[PlannedCharge, ...]
     noise: tuple[NoiseLine, ...]
     steps: tuple[str, ...]
+    design: Design
     details: dict[str, Any] = field(default_factory=dict)
     counted: tuple[tuple[int, ...], ...] = ()
     """Marginals that are counted exactly, as column indices: what an estimate of time and memory goes by."""
@@ -74,21 +72,17 @@ class PrivateTable(Protocol):
         ...
 
 
-class Purchase(Protocol):
-    """The one door to randomness: charges, draws once, stores, and returns what is stored, now or by an earlier run."""
-
-    def __call__(self, charge: PlannedCharge, draw: Callable[[RandomSource], Measurement]) -> Measurement: ...
-
-
-class Method(Protocol):
+class Method(Protocol[Design]):
     name: str
 
-    def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan:
+    def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan[Design]:
         """Check the method's options and decide events and noise. Reads no row."""
         ...
 
-    def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
-        """Compute exact statistics, then buy their noisy form: one `purchase` for each planned charge."""
+    def measure(
+        self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan[Design], purchase: Purchase
+    ) -> Measurement:
+        """Compute exact statistics, then buy them with the plan's noise: one `purchase` for each planned charge."""
         ...
 
     def generate(

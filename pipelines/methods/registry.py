@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 from understudy.pipelines.methods.base import Method
 
@@ -14,7 +15,7 @@ _METHODS = {
 }
 
 
-def method_named(name: str) -> Method:
+def method_named(name: str) -> Method[Any]:
     module, _, attribute = _METHODS[name].partition(":")
-    method: Method = getattr(import_module(module), attribute)()
+    method: Method[Any] = getattr(import_module(module), attribute)()
     return method

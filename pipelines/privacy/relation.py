@@ -7,10 +7,11 @@ ADD_REMOVE adds or removes one unit, REPLACE_ONE replaces one. A unit is one row
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+
+from understudy.pipelines.privacy.rounding import root_up
 
 
 class Relation(StrEnum):
@@ -54,9 +55,9 @@ class Budget:
 
 
 def counts_sensitivity(relation: Relation, max_rows: int) -> float:
-    """L2 sensitivity of one vector of disjoint counts (a marginal) to one unit.
+    """L2 sensitivity of one vector of disjoint counts (a marginal) to one unit, rounded up.
 
     A unit of k rows adds a non-negative vector of sum k, whose L2 norm is largest, k, when all rows share a cell.
     Replacing it subtracts one such vector and adds another; disjoint cells are the worst case: sqrt(2) k.
     """
-    return max_rows * (math.sqrt(2.0) if relation is Relation.REPLACE_ONE else 1.0)
+    return root_up((2 if relation is Relation.REPLACE_ONE else 1) * max_rows**2)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.methods.base import MethodPlan, PlannedCharge, Purchase
+from understudy.pipelines.methods.base import MethodPlan
 from understudy.pipelines.privacy.accounting import Loss, composed_loss
 from understudy.pipelines.privacy.ledger.ledger import Charge, ChargeRequest, Ledger, State
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
 from understudy.pipelines.publishing.manifest import public_spec
 from understudy.pipelines.releasing.extras import require_extras
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -79,14 +79,11 @@ def stored_measurement(ledger: Ledger, store: MeasurementStore, approval: Approv
 def remembering(purchase: Purchase, spec: ReleaseSpec) -> Purchase:
     """A purchase whose stored measurement says what it is of, so that it can be used again without the spec's file."""
 
-    def buy(charge: PlannedCharge, draw: Callable[[RandomSource], Measurement]) -> Measurement:
-        def drawn(randomness: RandomSource) -> Measurement:
-            measurement = draw(randomness)
-            remembered = public_spec(spec)
-            remembered["columns"] = list(remembered["columns"].items())  # stored JSON sorts its keys; order matters
-            return replace(measurement, facts={**measurement.facts, "spec": remembered})
+    remembered = public_spec(spec)
+    remembered["columns"] = list(remembered["columns"].items())  # stored JSON sorts its keys; order matters
 
-        return purchase(charge, drawn)
+    def buy(charge: PlannedCharge, mechanism: Mechanism[Any]) -> Measurement:
+        return purchase(charge, mechanism.remembering(spec=remembered))
 
     return buy
 

@@ -38,7 +38,7 @@ from typing import Any
 
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.methods.base import MethodPlan, PlannedCharge
+from understudy.pipelines.methods.base import MethodPlan
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Composed, Event, SelfComposed, to_json
 from understudy.pipelines.privacy.ledger.ledger import Account, ChargeRequest, Ledger
@@ -46,7 +46,7 @@ from understudy.pipelines.privacy.ledger.names import SEPARATOR, period_account,
 from understudy.pipelines.privacy.ledger.rows import measured_otherwise
 from understudy.pipelines.privacy.ledger.spend import EventCallback, Purchases
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
-from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Mechanism, NothingDrawn, PlannedCharge
 from understudy.pipelines.privacy.relation import Budget, Relation
 from understudy.pipelines.releasing.approving import nothing_to_resume, requests_of
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -244,7 +244,8 @@ def _pay(
         "snapshot": request.snapshot,
     }
     purchases = Purchases(ledger, store, lambda charge: request, on_event=on_event)
-    purchases(PlannedCharge(STAGE, request.event), lambda randomness: Measurement(DECLARATION, declared, {}))
+    declaration = Mechanism(NothingDrawn(request.event), None, DECLARATION, declared)
+    purchases(PlannedCharge(STAGE, request.event), declaration)
 
 
 def _open(ledger: Ledger, parent: Account, entry: Entry, event: Event) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +13,10 @@ from hypothesis import strategies as st
 
 from understudy.pipelines.counting.adaptive import AdaptivePlan, measure_adaptively, plan_rounds, scores
 from understudy.pipelines.counting.counting import count_marginals
-from understudy.pipelines.methods.base import PlannedCharge
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.privacy.noise.rounded import RandomSource, operating_system_randomness
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
+from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.table.coding.encode import EncodedBatch
 
@@ -45,9 +47,10 @@ class Till:
         self.sold: dict[str, Measurement] = {}
         self.draws = 0
 
-    def __call__(self, charge: PlannedCharge, draw: Callable[[RandomSource], Measurement]) -> Measurement:
+    def __call__(self, charge: PlannedCharge, mechanism: Mechanism[Any]) -> Measurement:
+        assert mechanism.event == charge.event
         if charge.stage not in self.sold:
-            self.sold[charge.stage] = draw(operating_system_randomness())
+            self.sold[charge.stage] = mechanism.draw(operating_system_randomness())
             self.draws += 1
         return self.sold[charge.stage]
 
@@ -74,7 +77,7 @@ def test_neighbour_replay_of_the_scores(rest: list, mine: list, other: list, rel
         scores(counts_of(np.array(table, dtype=int).reshape(-1, 3))(PAIRS), expected, plan.round_std)
         for table in (rest + mine, neighbour)
     )
-    assert np.abs(first - second).max() <= plan.score_sensitivity
+    assert np.abs(first - second).max() <= plan.each_round.score_sensitivity
 
 
 def test_the_dependent_pair_is_chosen_and_a_resumed_run_draws_nothing() -> None:
@@ -88,6 +91,19 @@ def test_the_dependent_pair_is_chosen_and_a_resumed_run_draws_nothing() -> None:
     again = measure_adaptively(plan, counts_of(codes), independent_model, till)
     assert till.draws == 2
     assert all(np.array_equal(a[1], b[1]) for a, b in zip(released, again, strict=True))
+
+
+def test_a_round_that_an_earlier_version_stored_is_read() -> None:
+    """It kept the chosen clique among its facts."""
+    codes = np.random.default_rng(0).integers(0, 3, (500, 3))
+    plan, till = planned(rounds=1), Till()
+    released = measure_adaptively(plan, counts_of(codes), independent_model, till)
+    sold = till.sold["round-001"]
+    old = {**sold.facts, "clique": sold.arrays["clique"].tolist()}
+    till.sold["round-001"] = replace(sold, facts=old, arrays={"marginal": sold.arrays["marginal"]})
+    again = measure_adaptively(plan, counts_of(codes), independent_model, till)
+    assert again[3][0] == released[3][0]
+    assert till.draws == 2
 
 
 def test_a_large_marginal_is_penalised_for_its_noise() -> None:

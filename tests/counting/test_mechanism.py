@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.pipelines.counting.counting import count_marginals
-from understudy.pipelines.counting.mechanism import MarginalNoise, calibrate_marginals, release_counts
+from understudy.pipelines.counting.mechanism import MarginalNoise, calibrate_marginals
+from understudy.pipelines.counting.released import marginals_by_name
 from understudy.pipelines.counting.workload import Workload
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Gaussian, ZeroConcentrated
@@ -53,10 +56,12 @@ def test_neighbour_replay(rest: list, mine: list, other: list, relation: Relatio
     noise = calibrate_marginals(WORKLOAD.shares, BUDGET, relation, unit, "rounded")
     neighbour = rest + other if relation is Relation.REPLACE_ONE else rest
     randomness = SameWords(seed), SameWords(seed)
-    with_me, event = release_counts(counts_of(rest + mine), noise, relation, unit, randomness[0])
-    without, same_event = release_counts(counts_of(neighbour), noise, relation, unit, randomness[1])
+    with_me, without = (
+        list(noise.draw(marginals_by_name(counts_of(table)), words).values())
+        for table, words in zip((rest + mine, neighbour), randomness, strict=True)
+    )
+    event = noise.event
     assert randomness[0].sizes == randomness[1].sizes  # control flow does not depend on the data
-    assert event == same_event == noise.event
     moved = [(a - b) / std for a, b, std in zip(with_me, without, noise.stds, strict=True)]
     distance = math.sqrt(sum(float((part**2).sum()) for part in moved))
     assert isinstance(event, Gaussian)
@@ -93,9 +98,9 @@ def test_golden_noise() -> None:
 def z_scores(scale: float) -> np.ndarray:
     """Released minus true, over the declared std, when the noise drawn is `scale` times what was declared."""
     noise = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
-    drawn = MarginalNoise(tuple(std * scale for std in noise.stds), noise.event, "rounded")
+    drawn = replace(noise, stds=tuple(std * scale for std in noise.stds))
     exact = [np.full((100, 50), 10) for _ in WORKLOAD.cliques]
-    noisy, _ = release_counts(exact, drawn, Relation.ADD_REMOVE, Unit(), operating_system_randomness())
+    noisy = drawn.draw(marginals_by_name(exact), operating_system_randomness()).values()
     return np.concatenate([((a - b) / std).ravel() for a, b, std in zip(noisy, exact, noise.stds, strict=True)])
 
 
@@ -110,11 +115,34 @@ def test_the_noise_has_the_declared_scale_and_a_wrong_one_is_caught() -> None:
     assert not scale_is_right(z_scores(1.05))
 
 
-def test_a_planted_wrong_scale_changes_the_event_too() -> None:
-    noise = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
-    weak = MarginalNoise(tuple(std * 0.8 for std in noise.stds), noise.event, "rounded")
-    _, event = release_counts(counts_of([]), weak, Relation.ADD_REMOVE, Unit(), operating_system_randomness())
-    assert event != noise.event
+@pytest.mark.parametrize("sampler", ["rounded", "opendp"])
+def test_a_std_one_double_too_small_changes_the_event(sampler: str) -> None:
+    noise = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), sampler)
+    weak = replace(noise, stds=tuple(math.nextafter(std, 0) for std in noise.stds))
+    assert weak.event != noise.event
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.floats(0.1, 1e6), min_size=1, max_size=30),
+    st.sampled_from(Relation),
+    st.integers(1, 50),
+    st.integers(1, 5),
+)
+def test_the_event_never_says_more_noise_than_is_drawn(
+    stds: list[float], relation: Relation, rows: int, stacked: int
+) -> None:
+    """In exact arithmetic: what a unit can move, over the stds, is at most what the event admits."""
+    unit = Unit("patient", rows)
+    event = MarginalNoise(tuple(stds), relation, unit, stacked=stacked).event
+    assert isinstance(event, Gaussian)
+    factor = 2 if relation is Relation.REPLACE_ONE else 1
+    square = stacked * sum(Fraction(factor * rows**2) / Fraction(std) ** 2 for std in stds)
+    claimed = Fraction(event.noise_multiplier) ** 2 * square
+    assert 1 - Fraction(1, 2**45) < claimed <= 1
+    discrete = MarginalNoise(tuple(stds), relation, unit, "opendp", stacked).event
+    assert isinstance(discrete, ZeroConcentrated)
+    assert Fraction(discrete.rho) >= square / 2
 
 
 def test_opendp_noise_is_charged_as_zcdp_and_costs_more_noise() -> None:
@@ -122,6 +150,5 @@ def test_opendp_noise_is_charged_as_zcdp_and_costs_more_noise() -> None:
     discrete = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), "opendp")
     assert isinstance(discrete.event, ZeroConcentrated)
     assert discrete.stds[0] > rounded.stds[0]
-    noisy, event = release_counts(counts_of([]), discrete, Relation.ADD_REMOVE, Unit(), operating_system_randomness())
-    assert event == discrete.event
-    assert noisy[2].shape == (3, 4)
+    noisy = discrete.draw(marginals_by_name(counts_of([])), operating_system_randomness())
+    assert noisy["marginal_2"].shape == (3, 4)

@@ -63,11 +63,11 @@ def refund_on_failure() -> None:
 def redraw_on_retry() -> None:
     """A retry that finds its charge without a measurement draws again."""
 
-    def call(self: Purchases, planned: Any, draw: Any) -> Any:
+    def call(self: Purchases, planned: Any, mechanism: Any) -> Any:
         request = self._make_request(planned)
         charge = self._ledger.charge(request, Holder.here())
         self._on_event("charged", charge)
-        return self._draw_and_keep(charge, draw) if charge.state is State.CHARGED else self._reuse(charge)
+        return self._draw_and_keep(charge, mechanism) if charge.state is State.CHARGED else self._reuse(charge)
 
     Purchases.__call__ = call  # type: ignore[method-assign]
 
@@ -75,8 +75,8 @@ def redraw_on_retry() -> None:
 def charge_after_draw() -> None:
     """Draws first, pays afterwards."""
 
-    def call(self: Purchases, planned: Any, draw: Any) -> Any:
-        measurement = draw(self._randomness)
+    def call(self: Purchases, planned: Any, mechanism: Any) -> Any:
+        measurement = mechanism.draw(self._randomness)
         fault_point("after_draw")
         charge = self._ledger.charge(self._make_request(planned), Holder.here())
         self._on_event("charged", charge)

@@ -41,7 +41,7 @@ from understudy.pipelines.privacy.ledger.fault_points import VARIABLE, fault_poi
 from understudy.pipelines.privacy.ledger.ledger import Charge, ChargeRequest, Ledger, State
 from understudy.pipelines.privacy.ledger.spend import Patience, Purchases
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
-from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
 from understudy.pipelines.privacy.noise.rounded import rounded_gaussian
 from understudy.pipelines.privacy.relation import Relation, Unit
 from understudy.pipelines.publishing.manifest import AccountState, ChargedEvent, Guarantee, Manifest
@@ -196,7 +196,7 @@ def release(job: dict[str, Any]) -> dict[str, Any]:
         ),
     )
 
-    def draw(randomness: Any) -> Measurement:
+    def draw(randomness: Any) -> dict[str, np.ndarray]:
         note(world, "draw", mid=held[-1].mid if held else request.mid)
         time.sleep(job.get("draw_seconds", 0))
         if job.get("draw_until"):
@@ -206,10 +206,11 @@ def release(job: dict[str, Any]) -> dict[str, Any]:
         counts = rounded_gaussian((4, 5), 10.0, randomness)
         note(world, "drawn", mid=held[-1].mid if held else request.mid, content=content_of(counts))
         bulk = np.random.default_rng(0).integers(0, 2**62, size=job.get("megabytes", 0) << 17)
-        return Measurement("counts", {"std": 10.0}, {"counts": counts, "bulk": bulk})
+        return {"counts": counts, "bulk": bulk}
 
-    planned = SimpleNamespace(stage=STAGE, event=request.event)
-    measured = purchases(planned, draw)  # type: ignore[arg-type]
+    noise = SimpleNamespace(event=request.event, draw=lambda exact, randomness: draw(randomness))
+    mechanism = Mechanism(noise, None, "counts", {"std": 10.0})
+    measured = purchases(PlannedCharge(STAGE, request.event), mechanism)
     fault_point("after_privatize")
     counts = measured.arrays["counts"]
     fault_point("after_generate")

@@ -16,7 +16,7 @@ from tests.counting.slow_source import SlowSource
 from tests.dask_cluster import dask_cluster
 from tests.flows.conftest import Clinic
 from understudy.pipelines.counting.counting import LocalTable
-from understudy.pipelines.counting.mechanism import release_counts
+from understudy.pipelines.counting.mechanism import MarginalNoise
 from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.ledger.ledger import State
 from understudy.pipelines.sources.files.parquet import ParquetSource
@@ -44,12 +44,13 @@ def test_a_release_whose_worker_is_killed(
 ) -> None:
     visits = export(clinic.folder)
     drawn: list[list[Any]] = []
+    draw = MarginalNoise.draw
 
-    def noted(counts: list[Any], *rest: Any) -> Any:
-        drawn.append(counts)
-        return release_counts(counts, *rest)
+    def noted(noise: MarginalNoise, counts: dict[str, Any], randomness: Any) -> Any:
+        drawn.append(list(counts.values()))
+        return draw(noise, counts, randomness)
 
-    monkeypatch.setattr("understudy.pipelines.methods.privpgd.method.release_counts", noted)
+    monkeypatch.setattr(MarginalNoise, "draw", noted)
     monkeypatch.setattr("understudy.tasks.ingest.open_source", lambda *_: SlowSource(visits, 0.15))
     with dask_cluster(tmp_path) as cluster:
         clinic.write(

@@ -15,24 +15,24 @@ import math
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
 
+import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tests.examples import SPEC
+from tests.recipes import mechanism_of
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, LedgerError, SpecError
 from understudy.pipelines.methods.base import MethodPlan, PlannedCharge
 from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.ledger.ledger import ChargeRequest, Holder, Ledger
 from understudy.pipelines.privacy.ledger.spend import Purchases
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
-from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Mechanism
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.releasing.approving import approve, stored_measurement
 from understudy.pipelines.releasing.rolling import enter_series
@@ -51,9 +51,9 @@ SNAPSHOTS = {
 }
 SOURCES = ("duckdb:///clinic.duckdb", "duckdb:///moved.duckdb")
 PLANS = {
-    "one": MethodPlan("privpgd", (PlannedCharge("marginals", Gaussian(8.0)),), (), ()),
+    "one": MethodPlan("privpgd", (PlannedCharge("marginals", Gaussian(8.0)),), (), (), None),
     "two": MethodPlan(
-        "privpgd", (PlannedCharge("first", Gaussian(12.0)), PlannedCharge("second", Gaussian(15.0))), (), ()
+        "privpgd", (PlannedCharge("first", Gaussian(12.0)), PlannedCharge("second", Gaussian(15.0))), (), (), None
     ),
 }
 REFUSALS = (SpecError, BudgetRefused, ChargeBurnt, LedgerError)
@@ -99,16 +99,16 @@ class Clinic:
 
     def _draw(
         self, within: frozenset[str], charge: PlannedCharge, request: ChargeRequest, lost: bool
-    ) -> Callable[[Any], Measurement]:
-        def draw(randomness: object) -> Measurement:
+    ) -> Mechanism[None]:
+        def draw(randomness: object) -> dict[str, np.ndarray]:
             event = charge.event
             assert isinstance(event, Gaussian)
             (self.lost if lost else self.kept).append(Drawn(within, event.noise_multiplier, request.mid))
             if lost:
                 raise LostDraw
-            return Measurement("told", {}, {})
+            return {}
 
-        return draw
+        return mechanism_of(charge.event, draw)
 
     def back_up(self) -> None:
         _copy(self.folder / "ledger.db", self.folder / "backup.db")

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.examples import SPEC
+from tests.recipes import mechanism_of
 from understudy.pipelines.errors import ChargeBurnt, SpecError
 from understudy.pipelines.methods.base import MethodPlan, PlannedCharge
 from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.ledger.ledger import Charge, Holder, Ledger
 from understudy.pipelines.privacy.ledger.spend import Purchases
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
-from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.releasing.approving import approve, requests_of, stored_measurement
 from understudy.pipelines.releasing.payments import charges_known, payments_since
@@ -24,8 +25,10 @@ from understudy.pipelines.spec.reading import parse_spec, parse_tree, spec_of
 
 DISJOINT = SPEC + "rolling: {period: month, entities: disjoint}\n"
 RECURRING = SPEC + "rolling: {period: month}\n"
-ONE = MethodPlan("privpgd", (PlannedCharge("marginals", Gaussian(5.0)),), (), ())
-TWO = MethodPlan("privpgd", (PlannedCharge("first", Gaussian(8.0)), PlannedCharge("second", Gaussian(9.0))), (), ())
+ONE = MethodPlan("privpgd", (PlannedCharge("marginals", Gaussian(5.0)),), (), (), None)
+TWO = MethodPlan(
+    "privpgd", (PlannedCharge("first", Gaussian(8.0)), PlannedCharge("second", Gaussian(9.0))), (), (), None
+)
 MOVED = ("clinic.duckdb", "restored.duckdb")
 CORRECTED = ("table: visits", "table: visits_corrected")
 LATER_DAYS = ("min: 2026-01-01", "min: 2026-02-01")
@@ -50,12 +53,12 @@ class Books:
             requests = {request.stage: request for request in approval.requests}
             buy = Purchases(self.ledger, self.store, lambda charge: requests[charge.stage])
             for charge in plan.charges:
-                buy(charge, self._draw)
+                buy(charge, mechanism_of(charge.event, self._draw))
         return entered.privacy.account
 
-    def _draw(self, randomness: object) -> Measurement:
+    def _draw(self, randomness: object) -> dict[str, np.ndarray]:
         self.drawn.append("noise")
-        return Measurement("told", {}, {})
+        return {}
 
     def charges(self) -> list[Charge]:
         return [charge for account in self.ledger.accounts() for charge in self.ledger.charges(account.name)]
@@ -90,7 +93,7 @@ def measured_by_an_older_version(books: Books, text: str, plan: MethodPlan = ONE
     requests = {request.stage: request for request in requests_of(own, plan)}
     buy = Purchases(books.ledger, books.store, lambda charge: requests[charge.stage])
     for charge in plan.charges:
-        buy(charge, books._draw)
+        buy(charge, mechanism_of(charge.event, books._draw))
     return account.name
 
 

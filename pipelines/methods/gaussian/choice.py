@@ -19,7 +19,6 @@ from understudy.pipelines.methods.gaussian.noisy_moments import shape_of
 from understudy.pipelines.methods.gaussian.options import GaussianOptions
 from understudy.pipelines.methods.gaussian.pseudo_records import least_pseudo_records
 from understudy.pipelines.methods.gaussian.split import MEAN_FOURTH, VARIANCE, best_weights, expected_square_error
-from understudy.pipelines.privacy.accounting import calibrate_gaussian
 from understudy.pipelines.spec.model import ReleaseSpec
 
 RANK_VARIANCE = 1 / 3
@@ -34,8 +33,7 @@ class Forecast:
     note: str
 
 
-def forecasts(spec: ReleaseSpec, layout: Layout, options: GaussianOptions) -> list[Forecast]:
-    multiplier = calibrate_gaussian(spec.privacy.budget, relation=spec.privacy.relation)
+def forecasts(spec: ReleaseSpec, layout: Layout, options: GaussianOptions, multiplier: float) -> list[Forecast]:
     n = options.expected_rows
     fixed = multiplier * _fixed_error(spec, layout) / n
     made = [Forecast("noisy-moments, centre: fixed", fixed, "one charge, one pass")]
@@ -49,9 +47,11 @@ def forecasts(spec: ReleaseSpec, layout: Layout, options: GaussianOptions) -> li
     return made
 
 
-def advice(spec: ReleaseSpec, layout: Layout, options: GaussianOptions) -> tuple[str, list[dict[str, Any]]]:
-    """One line for the plan, and the figures behind it."""
-    made = forecasts(spec, layout, options)
+def advice(
+    spec: ReleaseSpec, layout: Layout, options: GaussianOptions, multiplier: float
+) -> tuple[str, list[dict[str, Any]]]:
+    """One line for the plan, and the figures behind it; `multiplier` is what one Gaussian needs for the budget."""
+    made = forecasts(spec, layout, options, multiplier)
     best = min((one for one in made if one.error is not None), key=lambda one: one.error or 0.0)
     errors = ", ".join(
         f"{one.mode} {'not possible' if one.error is None else format(one.error, '.2g')}" for one in made
@@ -79,7 +79,7 @@ def _copula_error(spec: ReleaseSpec, layout: Layout, options: GaussianOptions) -
     clipping = learned_moments.clipping_of(spec, copula.SCORE_REACH)
     share = 1 - options.marginal_share - pairs.RADIUS_SHARE
     between = _pairs_square(layout, clipping.sensitivity(copula.expected_radius(layout)), share)
-    std = copula.marginal_std(spec, layout, 1 / math.sqrt(options.marginal_share))
+    std = copula.marginal_noise(spec, layout, 1 / math.sqrt(options.marginal_share)).stds[0]
     bins = sum(layout.column(index).value_codes for index in layout.numeric)
     within = std**2 * bins * MEAN_FOURTH
     return math.hypot(math.sqrt(between) / _size(layout, RANK_VARIANCE), math.sqrt(within) / _size(layout, VARIANCE))

@@ -13,11 +13,13 @@ Reference. Gaussian copula with private marginals: Li, Xiong & Jiang 2014 (DPCop
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PlannedCharge, PrivateTable, Progress, Purchase
+from understudy.pipelines.counting.mechanism import MarginalNoise, one_table_noise
+from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PrivateTable, Progress
 from understudy.pipelines.methods.gaussian import pairs
 from understudy.pipelines.methods.gaussian.covariance import nearest_distribution
 from understudy.pipelines.methods.gaussian.estimates import Estimates, cross_covariance
@@ -28,11 +30,9 @@ from understudy.pipelines.methods.gaussian.moments import MAX_GRID, Writer
 from understudy.pipelines.methods.gaussian.noisy_moments import drawable_grid, generation_rng
 from understudy.pipelines.methods.gaussian.options import GaussianOptions
 from understudy.pipelines.methods.gaussian.sampling import sample_table
-from understudy.pipelines.privacy.accounting import calibrate_gaussian
-from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.privacy.noise.rounded import rounded_gaussian
-from understudy.pipelines.privacy.relation import counts_sensitivity
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
+from understudy.pipelines.privacy.rounding import planned
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.coding.decode import decode_column
 from understudy.pipelines.table.coding.encode import encode_column
@@ -43,20 +43,32 @@ SCORE_REACH = 1.0
 EXPECTED_SQUARE = 0.5  # of a score at the radius; a uniform score has mean square 1/3
 
 
-def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> MethodPlan:
-    multiplier = calibrate_gaussian(spec.privacy.budget, relation=spec.privacy.relation)
+@dataclass(frozen=True)
+class CopulaDesign:
+    """Marginals, then products of rank scores; a single column has no products."""
+
+    options: GaussianOptions
+    layout: Layout
+    marginals: MarginalNoise
+    products: pairs.ProductsDesign | None
+
+
+def plan(
+    spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions, multiplier: float
+) -> MethodPlan[CopulaDesign]:
     layout = Layout.of(domain, options.label, MAX_GRID)
     alone = layout.slots == 1
     first = options.marginal_share
     shares = (1.0,) if alone else (first, pairs.RADIUS_SHARE, 1 - first - pairs.RADIUS_SHARE)
-    multipliers = [multiplier / math.sqrt(share) * (1 + 1e-12) for share in shares]
-    noise = [
-        NoiseLine("marginals", sum(_marginal_sizes(layout)), marginal_std(spec, layout, multipliers[0]), "in rows")
-    ]
-    grid = MAX_GRID
+    multipliers = [planned(multiplier / math.sqrt(share) * (1 + 1e-12)) for share in shares]
+    marginals = marginal_noise(spec, layout, multipliers[0])
+    noise = [NoiseLine("marginals", sum(_marginal_sizes(layout)), marginals.stds[0], "in rows")]
+    products = None
     if not alone:
-        clipping = _clipping(spec)
+        clipping = pairs.Clipping(SCORE_REACH, spec.privacy.relation, spec.privacy.protected_unit)
         grid = drawable_grid(multipliers[2] * clipping.sensitivity(float(clipping.edges(layout)[-1])))
+        layout = Layout.of(domain, options.label, grid)
+        products = pairs.ProductsDesign.of(layout, clipping, multipliers[1], multipliers[2])
         numbers = sum(len(block.rows) for block in pairs.product_blocks(layout, 1.0))
         radius = expected_radius(layout)
         std = multipliers[2] * clipping.sensitivity(radius)
@@ -65,9 +77,9 @@ def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> Me
         )
     return MethodPlan(
         method="gaussian",
-        charges=tuple(
-            PlannedCharge(stage, Gaussian(z))
-            for stage, z in zip(("marginals", "radius", "products"), multipliers, strict=False)
+        charges=(
+            PlannedCharge("marginals", marginals.event),
+            *(() if products is None else products.charges),
         ),
         noise=tuple(noise),
         steps=(
@@ -76,35 +88,28 @@ def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> Me
             "solve for the correlations of a normal vector that has these marginals and rank covariances",
             "draw rows from it; values are uniform within their bins",
         ),
-        details={"mode": options.mode, "grid": grid, "noise_multipliers": multipliers},
+        design=CopulaDesign(options, layout, marginals, products),
+        details={"mode": options.mode, "grid": layout.grid, "noise_multipliers": multipliers},
     )
 
 
 def measure(
-    table: PrivateTable, spec: ReleaseSpec, options: GaussianOptions, made: MethodPlan, purchase: Purchase
+    table: PrivateTable, design: CopulaDesign, charges: tuple[PlannedCharge, ...], purchase: Purchase
 ) -> Measurement:
-    layout = Layout.of(table.domain, options.label, made.details["grid"])
-    multipliers = made.details["noise_multipliers"]
+    layout, options = design.layout, design.options
     counts = _marginal_counts(table, layout)
-    std = marginal_std(spec, layout, multipliers[0])
-    facts = {"mode": options.mode, "label": options.label, "grid": layout.grid, "marginal_noise": std}
-    marginals = purchase(
-        made.charges[0],
-        lambda randomness: Measurement(
-            KIND, facts, {"marginals": counts + rounded_gaussian(counts.shape, std, randomness)}
-        ),
-    )
-    if layout.slots == 1:
+    facts = {
+        "mode": options.mode,
+        "label": options.label,
+        "grid": layout.grid,
+        "marginal_noise": design.marginals.stds[0],
+    }
+    marginals = purchase(charges[0], Mechanism(design.marginals, {"marginals": counts}, KIND, facts))
+    if design.products is None:
         return marginals
     tables = score_tables(marginals, layout)
     bought = pairs.buy_products(
-        table,
-        layout,
-        lambda batch: score_writer(batch, layout, tables),
-        _clipping(spec),
-        made.charges[1:],
-        (multipliers[1], multipliers[2]),
-        purchase,
+        table, design.products, lambda batch: score_writer(batch, layout, tables), charges[1:], purchase
     )
     return Measurement(KIND, {**marginals.facts, **bought.facts}, {**marginals.arrays, **bought.arrays})
 
@@ -208,11 +213,6 @@ def _marginal_sizes(layout: Layout) -> list[int]:
     return [layout.column(index).size for index in (*layout.numeric, *layout.categories)]
 
 
-def marginal_std(spec: ReleaseSpec, layout: Layout, multiplier: float) -> float:
-    """Noise of one count, in rows."""
-    one = counts_sensitivity(spec.privacy.relation, spec.privacy.unit.max_rows)
-    return multiplier * one * math.sqrt(layout.slots)
-
-
-def _clipping(spec: ReleaseSpec) -> pairs.Clipping:
-    return pairs.Clipping(SCORE_REACH, spec.privacy.relation, spec.privacy.unit.max_rows)
+def marginal_noise(spec: ReleaseSpec, layout: Layout, multiplier: float) -> MarginalNoise:
+    """Of the one-way counts of all slots, which lie side by side in one array."""
+    return one_table_noise(multiplier, spec.privacy.relation, spec.privacy.protected_unit, stacked=layout.slots)

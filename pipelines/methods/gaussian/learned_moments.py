@@ -8,57 +8,69 @@ noise follow the size rows really have instead of the farthest corner of the dom
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PlannedCharge, PrivateTable, Purchase
+from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PrivateTable
 from understudy.pipelines.methods.gaussian import pairs
 from understudy.pipelines.methods.gaussian.estimates import estimate
 from understudy.pipelines.methods.gaussian.layout import Layout
-from understudy.pipelines.methods.gaussian.mechanism import draw
+from understudy.pipelines.methods.gaussian.mechanism import MomentNoise
 from understudy.pipelines.methods.gaussian.moments import Writer, exact_products, fixed_point_writer
 from understudy.pipelines.methods.gaussian.noisy_moments import (
     KIND,
     STAGE,
     drawable_grid,
-    moment_blocks,
+    moment_noise,
+    moments_grid,
     noise_lines,
     released_facts,
     shape_of,
 )
 from understudy.pipelines.methods.gaussian.options import GaussianOptions
 from understudy.pipelines.methods.gaussian.split import VARIANCE, best_weights, expected_square_error
-from understudy.pipelines.privacy.accounting import calibrate_gaussian
-from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
+from understudy.pipelines.privacy.rounding import planned
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
 
 NUMERIC_REACH = 2.0  # a number and its centre both lie in [-1, 1]
 
 
-def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> MethodPlan:
-    multiplier = calibrate_gaussian(spec.privacy.budget, relation=spec.privacy.relation)
-    layout = Layout.of(domain, options.label, 1)
-    first = moments_share(spec, layout)
+@dataclass(frozen=True)
+class LearnedDesign:
+    """Moments first, then products about their means."""
+
+    options: GaussianOptions
+    layout: Layout
+    moments: MomentNoise
+    products: pairs.ProductsDesign
+
+
+def plan(
+    spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions, multiplier: float
+) -> MethodPlan[LearnedDesign]:
+    coarse = Layout.of(domain, options.label, 1)
+    first = moments_share(spec, coarse)
     shares = (first, pairs.RADIUS_SHARE, 1 - first - pairs.RADIUS_SHARE)
-    multipliers = [multiplier / math.sqrt(share) * (1 + 1e-12) for share in shares]
+    multipliers = [planned(multiplier / math.sqrt(share) * (1 + 1e-12)) for share in shares]
     clipping = clipping_of(spec, NUMERIC_REACH)
-    worst = multipliers[2] * clipping.sensitivity(float(clipping.edges(layout)[-1]))
-    grid, blocks = moment_blocks(spec, domain, options, multipliers[0], pairs=False)
-    grid = min(grid, drawable_grid(worst))
+    worst = multipliers[2] * clipping.sensitivity(float(clipping.edges(coarse)[-1]))
+    grid = min(moments_grid(spec, domain, options, multipliers[0], pairs=False), drawable_grid(worst))
+    layout = Layout.of(domain, options.label, grid)
+    moments = moment_noise(spec, layout, multipliers[0], pairs=False)
+    design = pairs.ProductsDesign.of(layout, clipping, multipliers[1], multipliers[2])
     radius = expected_radius(layout)
-    entries = sum(len(block.rows) for block in pairs.product_blocks(Layout.of(domain, options.label, grid), 1.0))
+    entries = sum(len(block.rows) for block in pairs.product_blocks(layout, 1.0))
     note = f"in scaled units, if rows' products have norms of about {radius:.3g}; the release learns it"
     products = NoiseLine("products", entries, multipliers[2] * clipping.sensitivity(radius), note)
     return MethodPlan(
         method="gaussian",
-        charges=tuple(
-            PlannedCharge(stage, Gaussian(z))
-            for stage, z in zip((STAGE, "radius", "products"), multipliers, strict=True)
-        ),
-        noise=(*noise_lines(blocks), products),
+        charges=(PlannedCharge(STAGE, moments.event), *design.charges),
+        noise=(*noise_lines(moments.blocks), products),
         steps=(
             f"scale numeric columns by their public bounds to whole numbers of at most {grid} and clip them",
             "buy counts, sums and squares; centre every column at its noisy mean",
@@ -66,33 +78,24 @@ def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> Me
             "buy the sums of clipped products",
             "project to the nearest valid covariance and draw rows from it",
         ),
+        design=LearnedDesign(options, layout, moments, design),
         details={"mode": options.mode, "grid": grid, "noise_multipliers": multipliers, "shares": list(shares)},
     )
 
 
 def measure(
-    table: PrivateTable, spec: ReleaseSpec, options: GaussianOptions, made: MethodPlan, purchase: Purchase
+    table: PrivateTable, design: LearnedDesign, charges: tuple[PlannedCharge, ...], purchase: Purchase
 ) -> Measurement:
-    grid, multipliers = made.details["grid"], made.details["noise_multipliers"]
-    layout = Layout.of(table.domain, options.label, grid)
-    _, blocks = moment_blocks(spec, table.domain, options, multipliers[0], pairs=False, grid=grid)
-    facts = released_facts(options, grid, blocks)
+    layout = design.layout
+    facts = released_facts(design.options, layout.grid, design.moments.blocks)
     products = exact_products(table.record_batches(), layout)
-    moments = purchase(made.charges[0], lambda randomness: Measurement(KIND, facts, draw(products, blocks, randomness)))
+    moments = purchase(charges[0], Mechanism(design.moments, products, KIND, facts))
     centres = centres_of(moments, layout)
 
     def writer_of(batch: pa.RecordBatch) -> Writer:
         return centred_writer(batch, layout, centres)
 
-    bought = pairs.buy_products(
-        table,
-        layout,
-        writer_of,
-        clipping_of(spec, NUMERIC_REACH),
-        made.charges[1:],
-        (multipliers[1], multipliers[2]),
-        purchase,
-    )
+    bought = pairs.buy_products(table, design.products, writer_of, charges[1:], purchase)
     return Measurement(KIND, {**moments.facts, **bought.facts}, {**moments.arrays, **bought.arrays, "centres": centres})
 
 
@@ -118,7 +121,7 @@ def centred_writer(batch: pa.RecordBatch, layout: Layout, centres: np.ndarray) -
 
 
 def clipping_of(spec: ReleaseSpec, reach: float) -> pairs.Clipping:
-    return pairs.Clipping(reach, spec.privacy.relation, spec.privacy.unit.max_rows)
+    return pairs.Clipping(reach, spec.privacy.relation, spec.privacy.protected_unit)
 
 
 def expected_radius(layout: Layout) -> float:

@@ -16,7 +16,8 @@ Relation and sensitivity (L2), D slots of which d numeric, k rows a unit:
     4 b^2 D + 4 e^2 D(D-1)/2 + c^2 d. The smaller counts. Different classes: sqrt 2 times the ADD_REMOVE value.
     The count is public and free of noise if units are rows and there are no classes; an entity may be replaced by
     one with fewer rows, so there it may change by one a row: + a^2.
-Noise unit. Standard deviation, in the units of the integer query.
+Noise unit. Standard deviation, in the units of the integer query. The event is computed from the stds that are drawn
+  with: by homogeneity z is 1 over the sensitivity of the query whose weights are one unit over its std.
 Reference. Gaussian mechanism: Balle & Wang 2018, Theorem 8. Moments for this purpose: privacy.md section 6. The two
   sensitivities are proved above and tried on generated neighbours in tests/methods/gaussian/test_mechanism.py.
 """
@@ -25,22 +26,37 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from understudy.pipelines.methods.gaussian.layout import Layout
+from understudy.pipelines.privacy.events import Event, Gaussian
 from understudy.pipelines.privacy.noise.rounded import RandomSource, rounded_gaussian
 from understudy.pipelines.privacy.relation import Relation
+from understudy.pipelines.privacy.rounding import CLAIMED_BITS, Number, root_down, root_up, up
+
+_SLIVER = 1 + Fraction(1, 2**50)
+"""More noise, so that rounding stds apart (the bound is not monotone in each of them) never costs a claimed bit."""
+_KIND_OF = {
+    "count": "count",
+    "sums": "linear",
+    "indicators": "linear",
+    "squares": "square",
+    "number_pairs": "pair",
+    "mixed_pairs": "pair",
+    "category_pairs": "pair",
+}
 
 
 @dataclass(frozen=True)
 class Weights:
     """Relative precision of the four kinds of numbers; 0 means the kind is not released."""
 
-    count: float
-    linear: float
-    square: float
-    pair: float
+    count: Number
+    linear: Number
+    square: Number
+    pair: Number
 
 
 @dataclass(frozen=True)
@@ -65,24 +81,29 @@ class Shape:
 
 
 def sensitivity(weights: Weights, shape: Shape) -> float:
-    """L2 sensitivity of the weighted query to one unit, by the formulas of the module's header."""
-    a, b, c, e = weights.count, weights.linear, weights.square, weights.pair
-    slots, pairs = shape.slots, shape.slots * (shape.slots - 1) / 2
-    row = a * a + b * b * slots + c * c * shape.numeric / 4 + e * e * pairs
+    """L2 sensitivity of the weighted query to one unit, rounded up."""
+    return root_up(squared_sensitivity(weights, shape))
+
+
+def squared_sensitivity(weights: Weights, shape: Shape) -> Fraction:
+    """Its square by the formulas of the module's header, exactly."""
+    given = (weights.count, weights.linear, weights.square, weights.pair)
+    aa, bb, cc, ee = (Fraction(weight) ** 2 for weight in given)
+    slots, pairs = shape.slots, shape.slots * (shape.slots - 1) // 2
+    row = aa + bb * slots + cc * shape.numeric / 4 + ee * pairs
     if shape.relation is Relation.ADD_REMOVE:
-        return shape.max_rows * math.sqrt(row)
-    by_range = 4 * b * b * slots + 4 * e * e * pairs + c * c * shape.numeric
-    by_norms = math.inf
-    if e > 0:
-        rest = max(0.0, c * c - e * e / 2) * shape.numeric
-        by_norms = 2 * b * b * slots + e * e * slots**2 + b**4 / (e * e) + rest
-    worst = min(by_range, by_norms) + (a * a if shape.size_may_change else 0.0)
+        return shape.max_rows**2 * row
+    worst = 4 * bb * slots + 4 * ee * pairs + cc * shape.numeric
+    if ee > 0:
+        rest = max(Fraction(0), cc - ee / 2) * shape.numeric
+        worst = min(worst, 2 * bb * slots + ee * slots**2 + bb**2 / ee + rest)
+    worst += aa if shape.size_may_change else 0
     if shape.classes > 1:
         worst = max(worst, 2 * row)
-    return shape.max_rows * math.sqrt(worst)
+    return shape.max_rows**2 * worst
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Block:
     """Numbers of one kind and unit: entries (rows[i], columns[i]) of each class's products, their offset and noise.
 
@@ -104,19 +125,19 @@ class Block:
 
 def blocks_of(layout: Layout, weights: Weights, shape: Shape, noise_multiplier: float) -> tuple[Block, ...]:
     """What is released and with how much noise. Empty kinds are left out."""
-    scale = noise_multiplier * sensitivity(weights, shape)
+    scale = Fraction(noise_multiplier) * Fraction(sensitivity(weights, shape)) * _SLIVER
     numbers, indicators, grid = layout.number_rows, layout.indicator_rows, layout.grid
     zero = np.zeros(1, np.int64)
     pairs = pair_entries(layout)
 
     def block(
-        name: str, entries: tuple[np.ndarray, np.ndarray], unit: int, weight: float, offset: int = 0
+        name: str, entries: tuple[np.ndarray, np.ndarray], unit: int, weight: Number, offset: int = 0
     ) -> Block | None:
         if weight == 0 or not len(entries[0]):
             return None
-        return Block(name, entries[0], entries[1], unit, scale * unit / weight, offset)
+        return Block(name, entries[0], entries[1], unit, up(scale * unit / Fraction(weight)), offset)
 
-    count_std = 0.0 if shape.count_is_public else (scale / weights.count if weights.count else math.nan)
+    count_std = 0.0 if shape.count_is_public else (up(scale / Fraction(weights.count)) if weights.count else math.nan)
     made = (
         Block("count", zero, zero, 1, count_std) if weights.count or shape.count_is_public else None,
         block("sums", (np.zeros_like(numbers), numbers), grid, weights.linear),
@@ -129,7 +150,30 @@ def blocks_of(layout: Layout, weights: Weights, shape: Shape, noise_multiplier: 
     return tuple(one for one in made if one is not None)
 
 
-def draw(products: np.ndarray, blocks: tuple[Block, ...], randomness: RandomSource) -> dict[str, np.ndarray]:
+@dataclass(frozen=True)
+class MomentNoise:
+    """The whole query with its noise: count, sums, squares and, where they are asked for, products."""
+
+    blocks: tuple[Block, ...]
+    shape: Shape
+
+    @property
+    def event(self) -> Event:
+        weights = {"count": Fraction(0), "linear": Fraction(0), "square": Fraction(0), "pair": Fraction(0)}
+        for block in self.blocks:
+            if block.name == "count" and self.shape.count_is_public:
+                continue
+            if not block.std > 0:
+                raise ValueError(f"{block.name} would be released without noise")
+            kind = _KIND_OF[block.name]
+            weights[kind] = max(weights[kind], Fraction(block.unit) / Fraction(block.std))
+        return Gaussian(root_down(1 / squared_sensitivity(Weights(**weights), self.shape), CLAIMED_BITS))
+
+    def draw(self, exact: np.ndarray, randomness: RandomSource) -> dict[str, np.ndarray]:
+        return noisy_blocks(exact, self.blocks, randomness)
+
+
+def noisy_blocks(products: np.ndarray, blocks: tuple[Block, ...], randomness: RandomSource) -> dict[str, np.ndarray]:
     """The noisy query, block by block in the given order: int64, and the only use of randomness here."""
     released = {}
     for block in blocks:

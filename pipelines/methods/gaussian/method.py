@@ -7,13 +7,15 @@ from types import ModuleType
 
 import pyarrow as pa
 
-from understudy.pipelines.methods.base import Agreement, MethodPlan, PrivateTable, Progress, Purchase
+from understudy.pipelines.methods.base import Agreement, MethodPlan, PrivateTable, Progress
 from understudy.pipelines.methods.gaussian import copula, learned_moments, noisy_moments, sampling_noise
 from understudy.pipelines.methods.gaussian.agreement import copula_agreement, moments_agreement
 from understudy.pipelines.methods.gaussian.choice import advice
 from understudy.pipelines.methods.gaussian.layout import Layout
 from understudy.pipelines.methods.gaussian.options import GaussianOptions, gaussian_options
+from understudy.pipelines.privacy.accounting import calibrate_gaussian
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Purchase
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
 
@@ -25,18 +27,34 @@ _GENERATORS = {
 _AGREEMENTS = {"noisy-moments": moments_agreement, "copula": copula_agreement}
 
 
+GaussianDesign = (
+    noisy_moments.MomentsDesign | learned_moments.LearnedDesign | copula.CopulaDesign | sampling_noise.SamplesDesign
+)
+
+
 class GaussianMethod:
     name = "gaussian"
 
-    def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan:
+    def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan[GaussianDesign]:
         options = gaussian_options(spec, domain)
-        made: MethodPlan = _mode_of(options, domain).plan(spec, domain, options)
-        line, comparison = advice(spec, Layout.of(domain, options.label, 1), options)
+        multiplier = calibrate_gaussian(spec.privacy.budget, relation=spec.privacy.relation)
+        made: MethodPlan[GaussianDesign] = _mode_of(options, domain).plan(spec, domain, options, multiplier)
+        line, comparison = advice(spec, Layout.of(domain, options.label, 1), options, multiplier)
         return replace(made, steps=(*made.steps, line), details={**made.details, "comparison": comparison})
 
-    def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
-        options = gaussian_options(spec, table.domain)
-        return _mode_of(options, table.domain).measure(table, spec, options, plan, purchase)
+    def measure(
+        self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan[GaussianDesign], purchase: Purchase
+    ) -> Measurement:
+        design, charges = plan.design, plan.charges
+        match design:
+            case noisy_moments.MomentsDesign():
+                return noisy_moments.measure(table, design, charges, purchase)
+            case learned_moments.LearnedDesign():
+                return learned_moments.measure(table, design, charges, purchase)
+            case copula.CopulaDesign():
+                return copula.measure(table, design, charges, purchase)
+            case sampling_noise.SamplesDesign():
+                return sampling_noise.measure(table, design, charges, purchase)
 
     def generate(
         self,
@@ -55,7 +73,7 @@ class GaussianMethod:
 
 
 def _mode_of(options: GaussianOptions, domain: TableDomain) -> ModuleType:
-    """The module that plans and measures this mode."""
+    """The module that plans this mode."""
     if options.mode != "noisy-moments":
         return copula if options.mode == "copula" else sampling_noise
     one_slot = Layout.of(domain, options.label, 1).slots == 1

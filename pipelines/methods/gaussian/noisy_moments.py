@@ -6,26 +6,27 @@ post-processing of the released integers, so any number of rows may be generated
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PlannedCharge, PrivateTable, Progress, Purchase
+from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PrivateTable, Progress
 from understudy.pipelines.methods.gaussian.estimates import Estimates, estimate
 from understudy.pipelines.methods.gaussian.latent import axis_of_clipped_normal, fit_clipped_normal
 from understudy.pipelines.methods.gaussian.layout import Layout
-from understudy.pipelines.methods.gaussian.mechanism import Block, Shape, blocks_of, draw, sensitivity
+from understudy.pipelines.methods.gaussian.mechanism import Block, MomentNoise, Shape, blocks_of, sensitivity
 from understudy.pipelines.methods.gaussian.model import fit_class
 from understudy.pipelines.methods.gaussian.moments import MAX_GRID, exact_products
 from understudy.pipelines.methods.gaussian.options import GaussianOptions
 from understudy.pipelines.methods.gaussian.sampling import sample_table, typed_numbers
 from understudy.pipelines.methods.gaussian.split import best_weights
-from understudy.pipelines.privacy.accounting import calibrate_gaussian
-from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
 from understudy.pipelines.privacy.noise.rounded import MAX_SIGMA
+from understudy.pipelines.privacy.rounding import planned
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
 
@@ -34,30 +35,43 @@ KIND = "gaussian-moments"
 LEAST_GRID = 16
 
 
-def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> MethodPlan:
-    multiplier = calibrate_gaussian(spec.privacy.budget, relation=spec.privacy.relation)
-    grid, blocks = moment_blocks(spec, domain, options, multiplier, pairs=True)
+@dataclass(frozen=True)
+class MomentsDesign:
+    """One release of all moments."""
+
+    options: GaussianOptions
+    layout: Layout
+    noise: MomentNoise
+
+
+def plan(
+    spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions, multiplier: float
+) -> MethodPlan[MomentsDesign]:
+    multiplier = planned(multiplier)
+    grid = moments_grid(spec, domain, options, multiplier, pairs=True)
+    layout = Layout.of(domain, options.label, grid)
+    noise = moment_noise(spec, layout, multiplier, pairs=True)
     return MethodPlan(
         method="gaussian",
-        charges=(PlannedCharge(STAGE, Gaussian(multiplier)),),
-        noise=noise_lines(blocks),
+        charges=(PlannedCharge(STAGE, noise.event),),
+        noise=noise_lines(noise.blocks),
         steps=(
             f"scale numeric columns by their public bounds to whole numbers of at most {grid} and clip them",
             "add up counts, sums, squares and products exactly, in one pass",
             "add rounded Gaussian noise to them once",
             "project to the nearest valid covariance and draw rows from it",
         ),
+        design=MomentsDesign(options, layout, noise),
         details={"mode": options.mode, "grid": grid, "noise_multiplier": multiplier},
     )
 
 
 def measure(
-    table: PrivateTable, spec: ReleaseSpec, options: GaussianOptions, made: MethodPlan, purchase: Purchase
+    table: PrivateTable, design: MomentsDesign, charges: tuple[PlannedCharge, ...], purchase: Purchase
 ) -> Measurement:
-    grid, blocks = moment_blocks(spec, table.domain, options, made.details["noise_multiplier"], pairs=True)
-    products = exact_products(table.record_batches(), Layout.of(table.domain, options.label, grid))
-    facts = released_facts(options, grid, blocks)
-    return purchase(made.charges[0], lambda randomness: Measurement(KIND, facts, draw(products, blocks, randomness)))
+    products = exact_products(table.record_batches(), design.layout)
+    facts = released_facts(design.options, design.layout.grid, design.noise.blocks)
+    return purchase(charges[0], Mechanism(design.noise, products, KIND, facts))
 
 
 def generate(measured: Measurement, domain: TableDomain, rows: int | None, progress: Progress) -> pa.Table:
@@ -121,21 +135,20 @@ def shape_of(spec: ReleaseSpec, layout: Layout) -> Shape:
     )
 
 
-def moment_blocks(
-    spec: ReleaseSpec,
-    domain: TableDomain,
-    options: GaussianOptions,
-    multiplier: float,
-    *,
-    pairs: bool,
-    grid: int | None = None,
-) -> tuple[int, tuple[Block, ...]]:
-    """The query, on the finest grid whose noise the sampler can draw; beside such noise a coarser one costs nothing."""
+def moments_grid(
+    spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions, multiplier: float, *, pairs: bool
+) -> int:
+    """The finest grid whose noise the sampler can draw; beside such noise a coarser one costs nothing."""
     shape = shape_of(spec, Layout.of(domain, options.label, MAX_GRID))
     weights = best_weights(shape, pairs)
     least_weight = min(w for w in (weights.count, weights.linear, weights.square, weights.pair) if w > 0)
-    grid = grid or drawable_grid(multiplier * sensitivity(weights, shape) / least_weight)
-    return grid, blocks_of(Layout.of(domain, options.label, grid), weights, shape, multiplier)
+    return drawable_grid(multiplier * sensitivity(weights, shape) / float(least_weight))
+
+
+def moment_noise(spec: ReleaseSpec, layout: Layout, multiplier: float, *, pairs: bool) -> MomentNoise:
+    """The query on this grid, at a planned multiplier."""
+    shape = shape_of(spec, layout)
+    return MomentNoise(blocks_of(layout, best_weights(shape, pairs), shape, multiplier), shape)
 
 
 def drawable_grid(std: float) -> int:

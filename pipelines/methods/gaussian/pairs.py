@@ -17,17 +17,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.methods.base import PlannedCharge, PrivateTable, Purchase
+from understudy.pipelines.counting.mechanism import MarginalNoise, one_table_noise
+from understudy.pipelines.methods.base import PrivateTable
 from understudy.pipelines.methods.gaussian.layout import Layout
-from understudy.pipelines.methods.gaussian.mechanism import Block, draw, pair_entries
+from understudy.pipelines.methods.gaussian.mechanism import Block, noisy_blocks, pair_entries
 from understudy.pipelines.methods.gaussian.moments import Writer, add_products, feature_blocks, sum_over
+from understudy.pipelines.privacy.events import Event, Gaussian
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.privacy.noise.rounded import rounded_gaussian
-from understudy.pipelines.privacy.relation import Relation, counts_sensitivity
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
+from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.privacy.relation import Relation, Unit
+from understudy.pipelines.privacy.rounding import claimed, scaled, up
 
 BINS = 48
 LEAST_SHARE = 1 / 128
@@ -45,10 +50,11 @@ class Clipping:
 
     numeric_reach: float
     relation: Relation
-    max_rows: int
+    unit: Unit
 
     def sensitivity(self, radius: float) -> float:
-        return self.max_rows * radius * (2.0 if self.relation is Relation.REPLACE_ONE else 1.0)
+        """Of the sum of products, rounded up."""
+        return up(self.unit.max_rows * Fraction(radius) * (2 if self.relation is Relation.REPLACE_ONE else 1))
 
     def edges(self, layout: Layout) -> np.ndarray:
         """Edges of the radius histogram, the last at the largest norm there can be."""
@@ -57,36 +63,72 @@ class Clipping:
         return np.concatenate([[0.0], np.geomspace(LEAST_SHARE, 1.0, BINS)]) * largest
 
 
+@dataclass(frozen=True)
+class ProductNoise:
+    """Noise on the products of rows clipped to this radius."""
+
+    blocks: tuple[Block, ...]
+    clipping: Clipping
+    radius: float
+
+    @property
+    def event(self) -> Event:
+        least = min(Fraction(block.std) / block.unit for block in self.blocks)
+        return Gaussian(claimed(least, self.clipping.sensitivity(self.radius)))
+
+    def draw(self, exact: np.ndarray, randomness: RandomSource) -> dict[str, np.ndarray]:
+        return noisy_blocks(exact, self.blocks, randomness)
+
+
+@dataclass(frozen=True)
+class ProductsDesign:
+    """Two charges: the histogram that the radius is chosen from, and the products at whatever radius that is."""
+
+    layout: Layout
+    clipping: Clipping
+    histogram: MarginalNoise
+    noise_multiplier: float
+
+    @classmethod
+    def of(cls, layout: Layout, clipping: Clipping, radius_multiplier: float, multiplier: float) -> ProductsDesign:
+        histogram = one_table_noise(radius_multiplier, clipping.relation, clipping.unit)
+        return cls(layout, clipping, histogram, multiplier)
+
+    @property
+    def charges(self) -> tuple[PlannedCharge, PlannedCharge]:
+        """The multiplier does not depend on the radius (`rounding`), so any radius gives the event of the products."""
+        at_largest = self.noise_at(float(self.clipping.edges(self.layout)[-1]))
+        return PlannedCharge("radius", self.histogram.event), PlannedCharge("products", at_largest.event)
+
+    def noise_at(self, radius: float) -> ProductNoise:
+        std = scaled(self.noise_multiplier, self.clipping.sensitivity(radius))
+        return ProductNoise(product_blocks(self.layout, std), self.clipping, radius)
+
+
 def buy_products(
     table: PrivateTable,
-    layout: Layout,
+    design: ProductsDesign,
     writer_of: WriterOf,
-    clipping: Clipping,
     charges: tuple[PlannedCharge, ...],
-    multipliers: tuple[float, float],
     purchase: Purchase,
 ) -> Measurement:
     """Buy the histogram, choose the radius from it, buy the products. Two charges, two passes over the table."""
+    layout, clipping = design.layout, design.clipping
     edges = clipping.edges(layout)
     counts = radius_histogram(table.record_batches(), layout, writer_of, edges)
-    std = multipliers[0] * counts_sensitivity(clipping.relation, clipping.max_rows)
-    histogram = purchase(
-        charges[0],
-        lambda randomness: Measurement(
-            HISTOGRAM, {}, {"radius_histogram": counts + rounded_gaussian(counts.shape, std, randomness)}
-        ),
-    )
+    histogram = purchase(charges[0], Mechanism(design.histogram, {"radius_histogram": counts}, HISTOGRAM, {}))
     numbers = sum(len(rows) for rows, _ in pair_entries(layout).values())
-    noise_per_radius = multipliers[1] * clipping.sensitivity(1.0)
+    noise_per_radius = design.noise_multiplier * clipping.sensitivity(1.0)
+    std = design.histogram.stds[0]
     radius = choose_radius(histogram.arrays["radius_histogram"], edges, std, numbers, noise_per_radius)
-    blocks = product_blocks(layout, noise_per_radius * radius)
+    noise = design.noise_at(radius)
     products = clipped_products(table.record_batches(), layout, writer_of, radius)
     facts = {
         "radius": radius,
-        "pair_units": {block.name: block.unit for block in blocks},
-        "pair_noise": noise_per_radius * radius,
+        "pair_units": {block.name: block.unit for block in noise.blocks},
+        "pair_noise": max(block.std / block.unit for block in noise.blocks),
     }
-    released = purchase(charges[1], lambda randomness: Measurement(PRODUCTS, facts, draw(products, blocks, randomness)))
+    released = purchase(charges[1], Mechanism(noise, products, PRODUCTS, facts))
     return Measurement(PRODUCTS, released.facts, {**histogram.arrays, **released.arrays})
 
 
@@ -150,7 +192,7 @@ def product_blocks(layout: Layout, std: float) -> tuple[Block, ...]:
     """The products to release, each with noise `std` in units of grid^2."""
     unit = layout.grid**2
     return tuple(
-        Block(name, rows, columns, unit, std * unit)
+        Block(name, rows, columns, unit, up(Fraction(std) * unit))
         for name, (rows, columns) in pair_entries(layout).items()
         if len(rows)
     )

@@ -11,22 +11,25 @@ Reference. Miura et al., Theorem 3.1; privacy.md section 6. Fitting in doubles: 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PlannedCharge, PrivateTable, Progress, Purchase
+from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PrivateTable, Progress
 from understudy.pipelines.methods.gaussian.layout import NUMERIC_KINDS, Layout
 from understudy.pipelines.methods.gaussian.moments import MAX_GRID, exact_products
 from understudy.pipelines.methods.gaussian.options import GaussianOptions
 from understudy.pipelines.methods.gaussian.pseudo_records import curve, least_pseudo_records
 from understudy.pipelines.methods.gaussian.rounded_normals import rounded_normals
 from understudy.pipelines.methods.gaussian.sampling import typed_numbers
+from understudy.pipelines.privacy.events import Event
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
 from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
 
@@ -34,7 +37,51 @@ STEPS = 2**10
 KIND = "gaussian-samples"
 
 
-def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> MethodPlan:
+@dataclass(frozen=True)
+class FittedNormal:
+    """mu' and the factor of Sigma' of one table, with its pseudo-records. Private."""
+
+    mean: np.ndarray
+    factor: np.ndarray
+
+
+@dataclass(frozen=True)
+class SampleNoise:
+    """So many records of the normal that is fitted with so many pseudo-records: the draws are the noise."""
+
+    rows: int
+    dimension: int
+    pseudo: int
+    relation: Relation
+
+    @property
+    def event(self) -> Event:
+        event = curve(self.rows, self.dimension, self.pseudo, self.relation)
+        if event is None:
+            raise ValueError("no Renyi order covers so few pseudo-records")
+        return event
+
+    def fitted(self, products: np.ndarray, layout: Layout) -> FittedNormal:
+        """What this noise draws from: fitted with the very pseudo-records that its event counts on."""
+        return FittedNormal(*fitted_normal(products, layout, self.pseudo))
+
+    def draw(self, exact: FittedNormal, randomness: RandomSource) -> dict[str, np.ndarray]:
+        return {"records": rounded_normals(self.rows, exact.mean, exact.factor, STEPS, randomness)}
+
+
+@dataclass(frozen=True)
+class SamplesDesign:
+    """Batches of records, a charge each."""
+
+    options: GaussianOptions
+    layout: Layout
+    batches: tuple[SampleNoise, ...]
+
+
+def plan(
+    spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions, multiplier: float
+) -> MethodPlan[SamplesDesign]:
+    """`multiplier` is what added noise would need; nothing is added here."""
     _require_numbers(spec, domain, options)
     batches = _batch_sizes(spec, options)
     dimension = len(domain.columns)
@@ -44,19 +91,17 @@ def plan(spec: ReleaseSpec, domain: TableDomain, options: GaussianOptions) -> Me
             f"no number of public pseudo-records makes {sum(batches):,} samples fit this budget",
             "lower method.rows, raise epsilon, or use `mode: noisy-moments`",
         )
-    curves = [curve(size, dimension, pseudo, spec.privacy.relation) for size in batches]
-    charges = tuple(
-        PlannedCharge(f"samples-{place + 1}", event) for place, event in enumerate(curves) if event is not None
-    )
+    noises = tuple(SampleNoise(size, dimension, pseudo, spec.privacy.relation) for size in batches)
     return MethodPlan(
         method="gaussian",
-        charges=charges,
+        charges=tuple(PlannedCharge(f"samples-{place}", noise.event) for place, noise in enumerate(noises, 1)),
         noise=(NoiseLine("covariance", dimension, pseudo / (options.expected_rows + pseudo), _NOTE),),
         steps=(
             f"add {pseudo:,} public pseudo-records, the corners of the domain, so that the theorem holds for any data",
             "fit mean and covariance in memory; they are never stored",
             f"draw {sum(batches):,} records in {len(batches)} charged batches; the draws are the only noise",
         ),
+        design=SamplesDesign(options, Layout.of(domain, None, MAX_GRID), noises),
         details={"mode": options.mode, "pseudo_records": pseudo, "batches": list(batches)},
     )
 
@@ -65,22 +110,13 @@ _NOTE = "not noise but inflation: each variance grows by about this much at the 
 
 
 def measure(
-    table: PrivateTable, spec: ReleaseSpec, options: GaussianOptions, made: MethodPlan, purchase: Purchase
+    table: PrivateTable, design: SamplesDesign, charges: tuple[PlannedCharge, ...], purchase: Purchase
 ) -> Measurement:
-    layout = Layout.of(table.domain, None, MAX_GRID)
-    mean, factor = fitted_normal(
-        exact_products(table.record_batches(), layout)[0], layout, made.details["pseudo_records"]
-    )
-    facts = {"mode": options.mode, "steps": STEPS}
-
-    def drawing(rows: int) -> Callable[[RandomSource], Measurement]:
-        def draw(randomness: RandomSource) -> Measurement:
-            return Measurement(KIND, facts, {"records": rounded_normals(rows, mean, factor, STEPS, randomness)})
-
-        return draw
-
+    products = exact_products(table.record_batches(), design.layout)[0]
+    facts = {"mode": design.options.mode, "steps": STEPS}
     bought = [
-        purchase(charge, drawing(rows)) for charge, rows in zip(made.charges, made.details["batches"], strict=True)
+        purchase(charge, Mechanism(noise, noise.fitted(products, design.layout), KIND, facts))
+        for charge, noise in zip(charges, design.batches, strict=True)
     ]
     return Measurement(KIND, facts, {"records": np.concatenate([one.arrays["records"] for one in bought])})
 

@@ -41,11 +41,11 @@ def best_weights(shape: Shape, pairs: bool = True) -> Weights:
 
 def expected_square_error(weights: Weights, shape: Shape) -> float:
     """E of the squared Frobenius error of n C at noise multiplier 1, under the public prior."""
-    count = _inverse_square(weights.count)
-    linear = _inverse_square(weights.linear)
+    count = _inverse_square(float(weights.count))
+    linear = _inverse_square(float(weights.linear))
     diagonal_shift = (_DIAGONAL_SHIFT + MEAN_SQUARE) ** 2 + MEAN_FOURTH - MEAN_SQUARE**2
-    diagonal = _inverse_square(weights.square) + 4 * MEAN_SQUARE * linear + diagonal_shift * count
-    pair = _inverse_square(weights.pair) + 2 * MEAN_SQUARE * linear + MEAN_SQUARE**2 * count
+    diagonal = _inverse_square(float(weights.square)) + 4 * MEAN_SQUARE * linear + diagonal_shift * count
+    pair = _inverse_square(float(weights.pair)) + 2 * MEAN_SQUARE * linear + MEAN_SQUARE**2 * count
     categories = (shape.slots - shape.numeric) * (linear + MEAN_SQUARE * count)
     pairs = shape.slots * (shape.slots - 1) if weights.pair else 0
     return sensitivity(weights, shape) ** 2 * (shape.numeric * diagonal + categories + pairs * pair)

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from understudy.pipelines.methods.kernel.features import FeatureBlocks
-from understudy.pipelines.methods.kernel.mechanism import EmbeddingDesign
+from understudy.pipelines.methods.kernel.mechanism import EmbeddingDesign, StepsNoise
 from understudy.pipelines.methods.kernel.options import (
     KernelOptions,
     bandwidths_of,
@@ -31,14 +31,18 @@ CHUNK_STEPS = 50
 
 @dataclass(frozen=True)
 class Decision:
+    """The plan's design: what is released and how, why, and what it costs."""
+
+    options: KernelOptions
     design: EmbeddingDesign
     loss: Loss
     schedules: tuple[Schedule, ...]
 
 
-def chunks_of(design: EmbeddingDesign) -> list[tuple[int, int]]:
+def chunks_of(design: EmbeddingDesign) -> tuple[StepsNoise, ...]:
     """Ranges of steps, each paid for by one charge and kept before the next begins."""
-    return [(start, min(start + CHUNK_STEPS, design.blocks)) for start in range(0, design.blocks, CHUNK_STEPS)]
+    starts = range(0, design.blocks, CHUNK_STEPS)
+    return tuple(StepsNoise(design, start, min(CHUNK_STEPS, design.blocks - start)) for start in starts)
 
 
 def decide(spec: ReleaseSpec, domain: TableDomain, options: KernelOptions) -> Decision:
@@ -73,8 +77,8 @@ def decide(spec: ReleaseSpec, domain: TableDomain, options: KernelOptions) -> De
     draft = EmbeddingDesign(
         options.release, features, blocks, classes, rate, 1.0, relation, unit_rows, options.class_sizes is None
     )
-    design, loss = certified(draft, budget)
-    return Decision(design, loss, tuple(schedules))
+    design, loss = certified(draft, budget, schedules[0])
+    return Decision(options, design, loss, tuple(schedules))
 
 
 def to_facts(design: EmbeddingDesign) -> dict[str, Any]:

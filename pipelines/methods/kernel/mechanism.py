@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -33,7 +34,9 @@ from understudy.pipelines.privacy.events import Event, Gaussian, PoissonSampled,
 from understudy.pipelines.privacy.noise.rounded import RandomSource, rounded_gaussian
 from understudy.pipelines.privacy.noise.sampling import poisson_draw
 from understudy.pipelines.privacy.relation import Relation
+from understudy.pipelines.privacy.rounding import claimed, root_up, scaled, up
 
+EMBEDDING = "embedding"
 COUNT_SHARE = 0.25
 """W over the norm of the features: class sizes within four noise multipliers of records, for 3% more noise."""
 
@@ -72,23 +75,24 @@ class EmbeddingDesign:
     def record_norm(self) -> float:
         """The exact bound on what one record adds, rounded up."""
         square = self.blocks_a_release * self.features.largest_square + self.count_weight**2
-        return math.nextafter(math.sqrt(square), math.inf)
+        return root_up(square)
 
     @property
     def sensitivity(self) -> float:
         """Of the unit under the relation; of one record's own contribution where it is sampled (`events`)."""
         if self.release == "steps":
             return self.record_norm
-        return self.record_norm * self.rows_a_unit * (2 if self.relation is Relation.REPLACE_ONE else 1)
+        return up(Fraction(self.record_norm) * self.rows_a_unit * (2 if self.relation is Relation.REPLACE_ONE else 1))
 
     @property
     def sigma(self) -> float:
-        return self.noise_multiplier * self.sensitivity
+        """What is drawn with."""
+        return scaled(self.noise_multiplier, self.sensitivity)
 
-    def event(self, steps: int = 1) -> Event:
-        if self.release == "once":
-            return Gaussian(self.noise_multiplier)
-        return SelfComposed(PoissonSampled(self.rate, Gaussian(self.noise_multiplier)), steps)
+    @property
+    def gaussian(self) -> Gaussian:
+        """What the noise that is drawn is worth."""
+        return Gaussian(claimed(self.sigma, self.sensitivity))
 
 
 Batches = Iterable[tuple[np.ndarray, np.ndarray]]
@@ -109,18 +113,46 @@ def exact_embedding(batches: Batches, design: EmbeddingDesign) -> np.ndarray:
     return totals
 
 
-def release_once(exact: np.ndarray, design: EmbeddingDesign, randomness: RandomSource) -> tuple[np.ndarray, Event]:
-    return exact + rounded_gaussian(exact.shape, design.sigma, randomness), design.event()
+@dataclass(frozen=True)
+class OnceNoise:
+    """Noise on the embeddings of all blocks, released together."""
+
+    design: EmbeddingDesign
+
+    @property
+    def event(self) -> Event:
+        return self.design.gaussian
+
+    def draw(self, exact: np.ndarray, randomness: RandomSource) -> dict[str, np.ndarray]:
+        return {EMBEDDING: exact + rounded_gaussian(exact.shape, self.design.sigma, randomness)}
 
 
-def release_steps(
-    records: np.ndarray, labels: np.ndarray, first: int, steps: int, design: EmbeddingDesign, randomness: RandomSource
-) -> tuple[np.ndarray, Event]:
+@dataclass(frozen=True)
+class GridRecords:
+    """All rows on the grid, and their class codes. Private."""
+
+    records: np.ndarray
+    labels: np.ndarray
+
+
+@dataclass(frozen=True)
+class StepsNoise:
     """Steps `first` to `first + steps`: (steps, classes, numbers). Sampling and noise are one draw."""
-    draw = poisson_draw(len(records), steps, design.rate, randomness)
-    totals = np.zeros((steps, design.classes, design.numbers), dtype=np.int64)
-    for step in range(steps):
-        chosen = draw.members[draw.starts[step] : draw.starts[step + 1]]
-        design.features.add(first + step, records[chosen], labels[chosen], totals[step])
-        totals[step, :, -1] = design.count_weight * np.bincount(labels[chosen], minlength=design.classes)
-    return totals + rounded_gaussian(totals.shape, design.sigma, randomness), design.event(steps)
+
+    design: EmbeddingDesign
+    first: int
+    steps: int
+
+    @property
+    def event(self) -> Event:
+        return SelfComposed(PoissonSampled(self.design.rate, self.design.gaussian), self.steps)
+
+    def draw(self, exact: GridRecords, randomness: RandomSource) -> dict[str, np.ndarray]:
+        design, records, labels = self.design, exact.records, exact.labels
+        draw = poisson_draw(len(records), self.steps, design.rate, randomness)
+        totals = np.zeros((self.steps, design.classes, design.numbers), dtype=np.int64)
+        for step in range(self.steps):
+            chosen = draw.members[draw.starts[step] : draw.starts[step + 1]]
+            design.features.add(self.first + step, records[chosen], labels[chosen], totals[step])
+            totals[step, :, -1] = design.count_weight * np.bincount(labels[chosen], minlength=design.classes)
+        return {EMBEDDING: totals + rounded_gaussian(totals.shape, design.sigma, randomness)}

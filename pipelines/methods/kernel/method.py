@@ -23,19 +23,17 @@ from understudy.pipelines.methods.base import (
     Agreement,
     MethodPlan,
     NoiseLine,
-    PlannedCharge,
     PrivateTable,
     Progress,
-    Purchase,
 )
 from understudy.pipelines.methods.kernel.design import Decision, chunks_of, decide, from_facts, to_facts
 from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
 from understudy.pipelines.methods.kernel.features import AMPLITUDE, on_levels
-from understudy.pipelines.methods.kernel.mechanism import EmbeddingDesign, exact_embedding, release_once, release_steps
+from understudy.pipelines.methods.kernel.mechanism import EMBEDDING, GridRecords, OnceNoise, exact_embedding
 from understudy.pipelines.methods.kernel.options import KernelOptions, class_names, kernel_options, picture_of, width_of
 from understudy.pipelines.methods.kernel.records import class_codes, grid_batches, grid_records, scaled_values, to_table
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import GenerateSpec, ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from understudy.pipelines.methods.kernel.generators import Shape
     from understudy.pipelines.methods.kernel.training import TrainingPlan
 
-EMBEDDING, STEPS = "embedding", "steps"
+STEPS = "steps"
 _CHECKED_BLOCKS = 4
 _CHECKED_ROWS = 20_000
 
@@ -52,33 +50,28 @@ _CHECKED_ROWS = 20_000
 class KernelMethod:
     name = "kernel"
 
-    def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan:
+    def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan[Decision]:
         options = kernel_options(spec, domain)
         _architecture(spec.generate, _shape(options, domain))
         _check_mix(spec.generate, class_names(options, domain))
         decision = decide(spec, domain, options)
-        return MethodPlan(self.name, _charges(decision), _noise(decision), _steps(decision), _details(decision))
+        return MethodPlan(
+            self.name, _charges(decision), _noise(decision), _steps(decision), decision, _details(decision)
+        )
 
-    def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
-        options = kernel_options(spec, table.domain)
-        design = from_facts(plan.details["design"])
+    def measure(
+        self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan[Decision], purchase: Purchase
+    ) -> Measurement:
+        options, design = plan.design.options, plan.design.design
         facts = {"design": to_facts(design), "options": options.model_dump(mode="json")}
         if design.release == "once":
             exact = exact_embedding(grid_batches(table, options), design)
-
-            def draw(randomness: RandomSource) -> Measurement:
-                return Measurement(self.name, facts, {EMBEDDING: release_once(exact, design, randomness)[0]})
-
-            return purchase(plan.charges[0], draw)
-        records, labels = grid_records(table, options)
-        bought = []
-        for charge, (start, stop) in zip(plan.charges, chunks_of(design), strict=True):
-
-            def draw_chunk(randomness: RandomSource, start: int = start, stop: int = stop) -> Measurement:
-                released, _ = release_steps(records, labels, start, stop - start, design, randomness)
-                return Measurement(STEPS, {"first": start}, {EMBEDDING: released})
-
-            bought.append(purchase(charge, draw_chunk).arrays[EMBEDDING])
+            return purchase(plan.charges[0], Mechanism(OnceNoise(design), exact, self.name, facts))
+        records = GridRecords(*grid_records(table, options))
+        bought = [
+            purchase(charge, Mechanism(chunk, records, STEPS, {"first": chunk.first})).arrays[EMBEDDING]
+            for charge, chunk in zip(plan.charges, chunks_of(design), strict=True)
+        ]
         return Measurement(self.name, facts, {EMBEDDING: np.concatenate(bought)})
 
     def generate(
@@ -210,11 +203,8 @@ def _labels(embedding: ReleasedEmbedding, generate: GenerateSpec, names: list[st
 def _charges(decision: Decision) -> tuple[PlannedCharge, ...]:
     design = decision.design
     if design.release == "once":
-        return (PlannedCharge(EMBEDDING, design.event()),)
-    return tuple(
-        PlannedCharge(f"{STEPS}-{number:05d}", design.event(stop - start))
-        for number, (start, stop) in enumerate(chunks_of(design))
-    )
+        return (PlannedCharge(EMBEDDING, OnceNoise(design).event),)
+    return tuple(PlannedCharge(f"{STEPS}-{number:05d}", chunk.event) for number, chunk in enumerate(chunks_of(design)))
 
 
 def _noise(decision: Decision) -> tuple[NoiseLine, ...]:
@@ -239,7 +229,7 @@ def _steps(decision: Decision) -> tuple[str, ...]:
 
 
 def _details(decision: Decision) -> dict[str, Any]:
-    design: EmbeddingDesign = decision.design
+    design = decision.design
     return {
         "design": to_facts(design),
         "release": design.release,

@@ -19,10 +19,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from understudy.pipelines.methods.kernel.mechanism import EmbeddingDesign
+from understudy.pipelines.methods.kernel.mechanism import EmbeddingDesign, OnceNoise, StepsNoise
 from understudy.pipelines.privacy.accounting import Loss, calibrate_gaussian, composed_loss
 from understudy.pipelines.privacy.noise.calibration import renyi_multiplier, sampled_multiplier
 from understudy.pipelines.privacy.relation import Budget, Relation
+from understudy.pipelines.privacy.rounding import planned
 
 RATES = (0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 MULTIPLY_ADDS_A_SECOND = 1e10
@@ -64,16 +65,15 @@ def step_schedules(budget: Budget, rows: int, classes: int, work: float, seconds
     return found
 
 
-def certified(design: EmbeddingDesign, budget: Budget) -> tuple[EmbeddingDesign, Loss]:
+def certified(design: EmbeddingDesign, budget: Budget, once: Schedule) -> tuple[EmbeddingDesign, Loss]:
     """The least noise (to 1%) at which the ledger's own accountant finds the whole design within budget."""
     if design.release == "once":
-        z = calibrate_gaussian(budget, relation=design.relation)
-        final = replace(design, noise_multiplier=z)
-        return final, composed_loss([final.event()], float(budget.delta), design.relation)
+        final = replace(design, noise_multiplier=planned(once.noise_multiplier))
+        return final, composed_loss([OnceNoise(final).event], float(budget.delta), design.relation)
     z = sampled_multiplier(design.rate, design.blocks, None, budget, tolerance=2e-3)
     while True:  # the search used a coarser grid, and replaced records cost more than it knows
-        final = replace(design, noise_multiplier=z)
-        loss = composed_loss([final.event(design.blocks)], float(budget.delta), design.relation)
+        final = replace(design, noise_multiplier=planned(z))
+        loss = composed_loss([StepsNoise(final, 0, design.blocks).event], float(budget.delta), design.relation)
         if loss.epsilon <= float(budget.epsilon):
             return final, loss
         z *= 1.01 if design.relation is Relation.ADD_REMOVE else 1.05

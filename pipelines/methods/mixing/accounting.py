@@ -25,6 +25,7 @@ from understudy.pipelines.privacy.accounting import Loss, calibrate_gaussian, co
 from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.noise.calibration import sampled_multiplier
 from understudy.pipelines.privacy.relation import Budget, Relation
+from understudy.pipelines.privacy.rounding import planned
 
 ORDERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 DIRECTIONS = 64
@@ -43,7 +44,7 @@ class OrderChoice:
 
 def statistics_multiplier(budget: Budget, share: float) -> float:
     """Noise of a Gaussian that uses `share` of the budget's squared mu (mu^2 adds up over Gaussians)."""
-    return calibrate_gaussian(budget) / math.sqrt(share)
+    return planned(calibrate_gaussian(budget) / math.sqrt(share))
 
 
 def calibrated(design: MixtureDesign, mixtures: int, spent: float | None, budget: Budget, tolerance: float) -> float:
@@ -56,7 +57,7 @@ def certified(design: MixtureDesign, mixtures: int, spent: float | None, budget:
     """The design with its noise set and the loss that the ledger's own accountant reports for the whole release."""
     z = calibrated(design, mixtures, spent, budget, tolerance=1e-3)
     for _ in range(20):
-        final = replace(design, noise_multiplier=z)
+        final = replace(design, noise_multiplier=planned(z))
         events = [final.event(mixtures)] + ([] if spent is None else [Gaussian(spent)])
         loss = composed_loss(events, float(budget.delta), Relation.ADD_REMOVE)
         if loss.epsilon <= float(budget.epsilon):

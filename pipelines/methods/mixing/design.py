@@ -18,7 +18,7 @@ from understudy.pipelines.methods.mixing.accounting import (
     statistics_multiplier,
     sweep,
 )
-from understudy.pipelines.methods.mixing.mechanism import MixtureDesign
+from understudy.pipelines.methods.mixing.mechanism import MixtureDesign, SliceNoise
 from understudy.pipelines.methods.mixing.options import MixingOptions
 from understudy.pipelines.methods.mixing.statistics import StatisticsDesign
 from understudy.pipelines.privacy.accounting import Loss
@@ -54,6 +54,9 @@ class MixingDesign:
         step = max(1, SLICE_NUMBERS // (self.classes * self.width))
         return [(start, min(start + step, self.per_class)) for start in range(0, self.per_class, step)]
 
+    def slice_noises(self, label_noise: float | None) -> tuple[SliceNoise, ...]:
+        return tuple(SliceNoise(self.mixtures, stop - start, label_noise) for start, stop in self.slices)
+
     def to_facts(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -71,6 +74,9 @@ class MixingDesign:
 
 @dataclass(frozen=True)
 class Decision:
+    """The plan's design: what is mixed and how, why, and what it costs."""
+
+    options: MixingOptions
     design: MixingDesign
     loss: Loss
     paper_epsilon: float
@@ -99,7 +105,7 @@ def decide(options: MixingOptions, classes: int, width: int, budget: Budget) -> 
     clip = options.clip or math.sqrt(width) * (0.5 if options.scale == "bounds" else 1.0)
     design = MixingDesign(classes, width, statistics, mixtures, clip, records, per_class)
     paper = paper_epsilon(mixtures, class_size, per_class, float(budget.delta))
-    return Decision(design, loss, paper, tuple(table))
+    return Decision(options, design, loss, paper, tuple(table))
 
 
 def _records(options: MixingOptions, classes: int) -> tuple[int, int]:

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import numba
@@ -37,15 +38,18 @@ from understudy.pipelines.privacy.noise.bulk import (
     GaussianTable,
     add_draws,
     gaussian_table,
+    table_gaussian,
 )
 from understudy.pipelines.privacy.noise.rounded import RandomSource, rounded_gaussian
 from understudy.pipelines.privacy.noise.sampling import Draw, fixed_draw, poisson_draw
+from understudy.pipelines.privacy.rounding import claimed, scaled, up
 
 GRID_SIGMA = 1024.0
 MIN_NORM_BOUND = 128
 _BLOCK_NUMBERS = 1 << 19
 _WORKERS = 2
 _SATURATION = 2**30
+_LABEL_STEPS = 1024
 
 
 @dataclass(frozen=True)
@@ -65,11 +69,13 @@ class MixtureDesign:
 
     @property
     def sigma(self) -> float:
-        return self.noise_multiplier * self.norm_bound
+        """What is drawn with."""
+        return scaled(self.noise_multiplier, self.norm_bound)
 
     @property
     def inclusion(self) -> float:
-        return self.rate if self.sampler == "poisson" else self.order / self.minimum
+        """The most likely that a record enters one mixture, rounded up."""
+        return self.rate if self.sampler == "poisson" else up(Fraction(self.order, self.minimum))
 
     def expected_order(self, class_size: float) -> float:
         """Records of the class expected in one mixture: what its sum is divided by."""
@@ -79,14 +85,47 @@ class MixtureDesign:
 
     def event(self, mixtures: int) -> Event:
         """What `mixtures` of each class cost together."""
-        distance = 1.0 if self.sampler == "poisson" else 2.0
-        gaussian = Gaussian(self.noise_multiplier / distance)
+        distance = 1 if self.sampler == "poisson" else 2
+        gaussian = Gaussian(claimed(self.sigma, distance * self.norm_bound))
         return SelfComposed(PoissonSampled(self.inclusion, gaussian), mixtures)
 
-    def draw(self, records: int, mixtures: int, randomness: RandomSource) -> Draw:
+    def members(self, records: int, mixtures: int, randomness: RandomSource) -> Draw:
         if self.sampler == "poisson":
             return poisson_draw(records, mixtures, self.rate, randomness)
         return fixed_draw(records, mixtures, self.order, self.minimum, randomness)
+
+
+@dataclass(frozen=True)
+class ClassRecords:
+    """Records on the grid, the rows of each class, and how many mixtures are wanted of each. Private."""
+
+    records: np.ndarray
+    rows: list[np.ndarray]
+    wanted: list[int]
+
+
+@dataclass(frozen=True)
+class SliceNoise:
+    """At most so many mixtures of every class; in the paper's mode their labels too, noisy for nothing."""
+
+    design: MixtureDesign
+    mixtures: int
+    label_noise: float | None = None
+
+    @property
+    def event(self) -> Event:
+        return self.design.event(self.mixtures)
+
+    def draw(self, exact: ClassRecords, randomness: RandomSource) -> dict[str, np.ndarray]:
+        wanted = [min(count, self.mixtures) for count in exact.wanted]  # never more than is charged
+        arrays = {"sums": release_mixtures(exact.records, exact.rows, wanted, self.design, randomness)}
+        if self.label_noise is not None:
+            labels = np.repeat(np.arange(len(wanted)), wanted)
+            one_hot = np.zeros((len(labels), len(wanted)), dtype=np.int64)
+            one_hot[np.arange(len(labels)), labels] = _LABEL_STEPS
+            one_hot += table_gaussian(one_hot.shape, self.label_noise * _LABEL_STEPS, randomness)
+            arrays["labels"] = one_hot.argmax(axis=1)
+        return arrays
 
 
 def release_mixtures(
@@ -114,7 +153,7 @@ def release_mixtures(
         for rows, wanted in zip(class_rows, mixtures, strict=True):
             for done in range(0, wanted, block):
                 size = min(block, wanted - done)
-                draw = design.draw(len(rows), size, randomness)
+                draw = design.members(len(rows), size, randomness)
                 words = randomness.words(table.words_for(size * width))
                 waiting.append(pool.submit(_fill, records, rows, draw, table, words, out, start))
                 start += size
@@ -141,7 +180,7 @@ def _release_with_large_noise(
     for rows, wanted in zip(class_rows, mixtures, strict=True):
         for done in range(0, wanted, block):
             size = min(block, wanted - done)
-            sums = exact_sums(records, rows, design.draw(len(rows), size, randomness)).astype(np.int64)
+            sums = exact_sums(records, rows, design.members(len(rows), size, randomness)).astype(np.int64)
             noisy = sums + rounded_gaussian(sums.shape, design.sigma, randomness)
             out[start : start + size] = np.clip(noisy, -(2**31), 2**31 - 1)
             start += size

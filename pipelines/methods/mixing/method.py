@@ -22,27 +22,25 @@ from understudy.pipelines.methods.base import (
     Agreement,
     MethodPlan,
     NoiseLine,
-    PlannedCharge,
     PrivateTable,
     Progress,
-    Purchase,
 )
 from understudy.pipelines.methods.mixing.design import Decision, MixingDesign, decide
+from understudy.pipelines.methods.mixing.mechanism import ClassRecords
 from understudy.pipelines.methods.mixing.options import MixingOptions, feature_columns, mixing_options
 from understudy.pipelines.methods.mixing.release import (
     Frame,
     bought_frame,
     class_rows,
-    draw_slice,
-    draw_statistics,
+    class_statistics,
     mixture_records,
     records_per_class,
 )
 from understudy.pipelines.methods.mixing.restore import SumReader
-from understudy.pipelines.methods.mixing.slices import SlicedArrays, slice_key, table_of
+from understudy.pipelines.methods.mixing.slices import SlicedArrays, table_of
 from understudy.pipelines.methods.unit_values import read_vectors, to_batch, to_unit, unit_column
-from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.privacy.measurement import Measurement, Stored
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.coding.encode import encode_column
 from understudy.pipelines.table.domain import TableDomain
@@ -55,7 +53,7 @@ MIXTURES = "mixtures"
 class MixingMethod:
     name = "mixing"
 
-    def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan:
+    def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan[Decision]:
         options = mixing_options(spec, domain)
         features = feature_columns(options, domain)
         classes = domain.columns[domain.index(options.label)].size
@@ -66,28 +64,27 @@ class MixingMethod:
                 f"publish.rows asks for {spec.publish.rows:,} rows, but {design.records:,} records are mixed",
                 "raise method.records, which costs budget, or publish fewer rows",
             )
-        return MethodPlan(self.name, _charges(design), _noise(design), _steps(design), _details(decision))
+        return MethodPlan(self.name, _charges(decision), _noise(design), _steps(design), decision, _details(decision))
 
-    def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
-        options = mixing_options(spec, table.domain)
-        design = MixingDesign.from_facts(plan.details["design"])
+    def measure(
+        self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan[Decision], purchase: Purchase
+    ) -> Measurement:
+        options, design = plan.design.options, plan.design.design
         charges = list(plan.charges)
         arrays, frame, records, rows = _centred(table, options, design, charges, purchase)
         names = table.domain.columns[table.domain.index(options.label)].code_labels()
         counts = records_per_class(options, design, names, frame.sizes)
-        for charge, (start, stop) in zip(charges, design.slices, strict=True):
-            wanted = [min(max(count - start, 0), stop - start) for count in counts]
-
-            def draw(randomness: RandomSource, wanted: list[int] = wanted) -> Measurement:
-                released = draw_slice(records, rows, wanted, design, options.label_noise, randomness)
-                return Measurement(MIXTURES, {"wanted": wanted}, released)
-
-            bought = purchase(charge, draw)
+        noises = design.slice_noises(options.label_noise)
         facts = {"design": design.to_facts(), "counts": counts, "options": options.model_dump(mode="json")}
-        if len(charges) == 1:
-            arrays.update({slice_key(name, 0): array for name, array in bought.arrays.items()})
-            return Measurement(self.name, facts, arrays)
-        return Measurement(self.name, facts, SlicedArrays(arrays, purchase, charges, tuple(bought.arrays)))
+        if len(plan.charges) == 1:  # what is stored is then all of it, and is found again as it is
+            mixed = ClassRecords(records, rows, counts)
+            return purchase(charges[0], Mechanism(noises[0], mixed, self.name, {**facts, "wanted": counts}))
+        slices: list[Stored] = []
+        for charge, noise, (start, stop) in zip(charges, noises, design.slices, strict=True):
+            wanted = [min(max(count - start, 0), stop - start) for count in counts]
+            mixed = ClassRecords(records, rows, wanted)
+            slices.append(purchase(charge, Mechanism(noise, mixed, MIXTURES, {"wanted": wanted})).shelved())
+        return Measurement(self.name, facts, SlicedArrays(arrays, slices, _array_names(options)))
 
     def generate(
         self,
@@ -167,7 +164,14 @@ def sum_reader(
 ) -> SumReader:
     design = MixingDesign.from_facts(dict(measured.facts["design"]))
     frame = bought_frame(public_frame(options, domain), measured.arrays.get("statistics"), design, options)
-    return SumReader(design, frame, list(measured.facts["counts"]), measured.arrays, denoise, image)
+    whole = "sums" in measured.arrays  # bought at once, under one charge
+    arrays = SlicedArrays({}, [measured], _array_names(options)) if whole else measured.arrays
+    return SumReader(design, frame, list(measured.facts["counts"]), arrays, denoise, image)
+
+
+def _array_names(options: MixingOptions) -> tuple[str, ...]:
+    """What one slice holds."""
+    return ("sums",) if options.label_noise is None else ("sums", "labels")
 
 
 def _centred(
@@ -182,22 +186,20 @@ def _centred(
     constants = public_frame(options, table.domain)
     arrays: dict[str, np.ndarray] = {}
     if design.statistics is not None:
-
-        def draw(randomness: RandomSource) -> Measurement:
-            noisy = draw_statistics(values, labels, design, constants, randomness)
-            return Measurement(STATISTICS, {}, {"statistics": noisy})
-
-        arrays["statistics"] = purchase(charges.pop(0), draw).arrays["statistics"]
+        exact = class_statistics(values, labels, design.classes, design.statistics, constants)
+        bought = purchase(charges.pop(0), Mechanism(design.statistics, exact, STATISTICS, {}))
+        arrays["statistics"] = bought.arrays["statistics"]
     frame = bought_frame(constants, arrays.get("statistics"), design, options)
     return arrays, frame, mixture_records(values, labels, design, frame), class_rows(labels, design.classes)
 
 
-def _charges(design: MixingDesign) -> tuple[PlannedCharge, ...]:
+def _charges(decision: Decision) -> tuple[PlannedCharge, ...]:
+    design = decision.design
     charges = [] if design.statistics is None else [PlannedCharge(STATISTICS, design.statistics.event)]
-    slices = design.slices
-    for number, (start, stop) in enumerate(slices):
-        stage = MIXTURES if len(slices) == 1 else f"{MIXTURES}-{number:05d}"
-        charges.append(PlannedCharge(stage, design.mixtures.event(stop - start)))
+    noises = design.slice_noises(decision.options.label_noise)
+    for number, noise in enumerate(noises):
+        stage = MIXTURES if len(noises) == 1 else f"{MIXTURES}-{number:05d}"
+        charges.append(PlannedCharge(stage, noise.event))
     return tuple(charges)
 
 

@@ -1,9 +1,4 @@
-"""Arrays in, released arrays out: centring, the grid, and what is handed to the noise. Tables and images both
-end here.
-
-Every function that draws takes the randomness of one purchase; the exact numbers never leave it without
-noise.
-"""
+"""Arrays in, arrays out: centring, the grid, and what is handed to the noise. Tables and images both end here."""
 
 from __future__ import annotations
 
@@ -13,19 +8,16 @@ import numpy as np
 
 from understudy.pipelines.methods.mixing.design import MixingDesign
 from understudy.pipelines.methods.mixing.grid import placed
-from understudy.pipelines.methods.mixing.mechanism import release_mixtures
 from understudy.pipelines.methods.mixing.options import MixingOptions
 from understudy.pipelines.methods.mixing.statistics import (
     NORM_BOUND,
     ClassStatistics,
+    StatisticsDesign,
+    exact_statistics,
     read_statistics,
-    release_statistics,
 )
-from understudy.pipelines.privacy.noise.bulk import table_gaussian
-from understudy.pipelines.privacy.noise.rounded import RandomSource
 
 SMALLEST_SPREAD = 0.02
-_LABEL_STEPS = 1024
 
 
 @dataclass(frozen=True)
@@ -40,13 +32,12 @@ class Frame:
     sizes: np.ndarray
 
 
-def draw_statistics(
-    values: np.ndarray, labels: np.ndarray, design: MixingDesign, constants: Frame, randomness: RandomSource
+def class_statistics(
+    values: np.ndarray, labels: np.ndarray, classes: int, design: StatisticsDesign, constants: Frame
 ) -> np.ndarray:
-    """Noisy class statistics of the vectors in the frame of the public constants."""
-    assert design.statistics is not None
-    records = to_records(values, labels, constants, design.statistics.unit, NORM_BOUND)
-    return release_statistics(records, labels, design.classes, design.statistics, randomness)
+    """Exact class statistics of the vectors in the frame of the public constants."""
+    records = to_records(values, labels, constants, design.unit, NORM_BOUND)
+    return exact_statistics(records, labels, classes, design)
 
 
 def to_records(values: np.ndarray, labels: np.ndarray, frame: Frame, unit: float, norm_bound: int) -> np.ndarray:
@@ -60,25 +51,6 @@ def mixture_records(values: np.ndarray, labels: np.ndarray, design: MixingDesign
 
 def class_rows(labels: np.ndarray, classes: int) -> list[np.ndarray]:
     return [np.flatnonzero(labels == k) for k in range(classes)]
-
-
-def draw_slice(
-    records: np.ndarray,
-    rows: list[np.ndarray],
-    wanted: list[int],
-    design: MixingDesign,
-    label_noise: float | None,
-    randomness: RandomSource,
-) -> dict[str, np.ndarray]:
-    """One slice: noisy sums, class after class, and in the paper's mode their noisy labels."""
-    arrays = {"sums": release_mixtures(records, rows, wanted, design.mixtures, randomness)}
-    if label_noise is not None:
-        labels = np.repeat(np.arange(len(wanted)), wanted)
-        one_hot = np.zeros((len(labels), len(wanted)), dtype=np.int64)
-        one_hot[np.arange(len(labels)), labels] = _LABEL_STEPS
-        one_hot += table_gaussian(one_hot.shape, label_noise * _LABEL_STEPS, randomness)
-        arrays["labels"] = one_hot.argmax(axis=1)
-    return arrays
 
 
 def bought_frame(constants: Frame, noisy: np.ndarray | None, design: MixingDesign, options: MixingOptions) -> Frame:

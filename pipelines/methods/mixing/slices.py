@@ -1,8 +1,9 @@
 """Long releases: slices that are fetched when they are needed, and tables that live on disk.
 
-Every slice is a purchase of its own and is stored by it, so a release need not be held in memory: asking the purchase
-again returns what is stored, for free, with its hash checked. What is made from it goes to an unnamed file that is
-mapped into memory, so the system may drop pages of it at will. Released and synthetic numbers only.
+Every slice is a purchase of its own and is stored by it, so a release need not be held in memory: a slice is known by
+the place it is stored in and read again with its hash checked. Nothing here can buy or draw. What is made from slices
+goes to an unnamed file that is mapped into memory, so the system may drop pages of it at will. Released and synthetic
+numbers only.
 """
 
 from __future__ import annotations
@@ -13,9 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.methods.base import PlannedCharge, Purchase
-from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.privacy.measurement import Stored
 
 TABLE_BYTES = 1 << 28
 """Tables larger than this are written to disk as they are made."""
@@ -24,12 +23,9 @@ TABLE_BYTES = 1 << 28
 class SlicedArrays(Mapping[str, np.ndarray]):
     """`held` arrays, and those of slice n under `<name>_<n>`; at most one slice is in memory at a time."""
 
-    def __init__(
-        self, held: Mapping[str, np.ndarray], purchase: Purchase, slices: Sequence[PlannedCharge], names: Sequence[str]
-    ) -> None:
+    def __init__(self, held: Mapping[str, np.ndarray], slices: Sequence[Stored], names: Sequence[str]) -> None:
         self._held = dict(held)
-        self._purchase = purchase
-        self._slices = slices
+        self._slices = tuple(slices)
         self._places = {slice_key(name, n): (n, name) for n in range(len(slices)) for name in names}
         self._last: tuple[int, Mapping[str, np.ndarray]] | None = None
 
@@ -39,7 +35,7 @@ class SlicedArrays(Mapping[str, np.ndarray]):
         number, name = self._places[key]
         if self._last is None or self._last[0] != number:
             self._last = None  # before the next one is read, so that two are never held
-            self._last = number, self._purchase(self._slices[number], _never).arrays
+            self._last = number, self._slices[number].read().arrays
         return self._last[1][name]
 
     def __iter__(self) -> Iterator[str]:
@@ -55,10 +51,6 @@ class SlicedArrays(Mapping[str, np.ndarray]):
 
 def slice_key(name: str, number: int) -> str:
     return f"{name}_{number:05d}"
-
-
-def _never(randomness: RandomSource) -> Measurement:
-    raise AssertionError("a slice that was bought is never drawn again")
 
 
 def table_of(batches: Iterator[pa.RecordBatch], expected_bytes: int) -> pa.Table:

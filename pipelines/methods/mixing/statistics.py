@@ -14,7 +14,6 @@ Reference. Balle & Wang 2018, Theorem 8, for the Gaussian's cost.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numba
@@ -22,6 +21,7 @@ import numpy as np
 
 from understudy.pipelines.privacy.events import Event, Gaussian
 from understudy.pipelines.privacy.noise.rounded import RandomSource, rounded_gaussian
+from understudy.pipelines.privacy.rounding import claimed, root_up, scaled
 
 NORM_BOUND = 2**15
 COUNT_WEIGHT = NORM_BOUND // 3
@@ -43,15 +43,19 @@ class StatisticsDesign:
 
     @property
     def sensitivity(self) -> float:
-        return math.sqrt((self.sums + self.squares) * NORM_BOUND**2 + COUNT_WEIGHT**2)
+        return root_up((self.sums + self.squares) * NORM_BOUND**2 + COUNT_WEIGHT**2)
 
     @property
     def sigma(self) -> float:
-        return self.noise_multiplier * self.sensitivity
+        """What is drawn with."""
+        return scaled(self.noise_multiplier, self.sensitivity)
 
     @property
     def event(self) -> Event:
-        return Gaussian(self.noise_multiplier)
+        return Gaussian(claimed(self.sigma, self.sensitivity))
+
+    def draw(self, exact: np.ndarray, randomness: RandomSource) -> dict[str, np.ndarray]:
+        return {"statistics": exact + rounded_gaussian(exact.shape, self.sigma, randomness)}
 
 
 @dataclass(frozen=True)
@@ -68,13 +72,6 @@ def exact_statistics(records: np.ndarray, labels: np.ndarray, classes: int, desi
     totals = np.zeros((classes, records.shape[1] * (design.sums + design.squares) + 1), dtype=np.int64)
     _total_kernel(records, labels, totals, design.sums, design.squares)
     return totals
-
-
-def release_statistics(
-    records: np.ndarray, labels: np.ndarray, classes: int, design: StatisticsDesign, randomness: RandomSource
-) -> np.ndarray:
-    exact = exact_statistics(records, labels, classes, design)
-    return exact + rounded_gaussian(exact.shape, design.sigma, randomness)
 
 
 def read_statistics(noisy: np.ndarray, width: int, design: StatisticsDesign) -> ClassStatistics:

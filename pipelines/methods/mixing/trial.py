@@ -10,17 +10,18 @@ is scored on the other half.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.methods.base import PlannedCharge
 from understudy.pipelines.methods.mixing.method import MixingMethod
 from understudy.pipelines.methods.mixing.options import mixing_options
 from understudy.pipelines.methods.unit_values import read_vectors
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
 from understudy.pipelines.privacy.noise.rounded import RandomSource
 from understudy.pipelines.spec.model import MethodSpec, ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
@@ -76,12 +77,9 @@ def try_orders(spec: ReleaseSpec, public: pa.Table, orders: Sequence[int], seed:
 
 def _released(spec: ReleaseSpec, table: PublicTable, randomness: RandomSource) -> tuple[np.ndarray, np.ndarray]:
     method = MixingMethod()
-    bought: dict[str, Measurement] = {}
 
-    def purchase(charge: PlannedCharge, draw: Callable[[RandomSource], Measurement]) -> Measurement:
-        if charge.stage not in bought:
-            bought[charge.stage] = draw(randomness)
-        return bought[charge.stage]
+    def purchase(charge: PlannedCharge, mechanism: Mechanism[Any]) -> Measurement:
+        return mechanism.draw(randomness)
 
     measured = method.measure(table, spec, method.plan(spec, table.domain), purchase)
     made = method.generate(measured, spec, table.domain, None, lambda done, steps, note: None)

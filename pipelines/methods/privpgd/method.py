@@ -7,36 +7,42 @@ The guarantee is that of `marginals.mechanism`; all of this module after `purcha
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.counting.adaptive import measure_adaptively
+from understudy.pipelines.counting.adaptive import AdaptivePlan, measure_adaptively
 from understudy.pipelines.counting.counting import count_marginals
-from understudy.pipelines.counting.mechanism import MarginalNoise, calibrate_marginals, release_counts
-from understudy.pipelines.counting.released import marginals_measurement, noisy_total, released_marginals, title
-from understudy.pipelines.counting.workload import Workload, choose_workload
+from understudy.pipelines.counting.mechanism import MarginalNoise, calibrate_marginals
+from understudy.pipelines.counting.released import (
+    KIND,
+    marginal_facts,
+    marginals_by_name,
+    noisy_total,
+    released_marginals,
+    title,
+)
+from understudy.pipelines.counting.workload import Clique, choose_workload
 from understudy.pipelines.methods.base import (
     Agreement,
     MethodPlan,
     NoiseLine,
-    PlannedCharge,
     PrivateTable,
     Progress,
-    Purchase,
 )
-from understudy.pipelines.methods.privpgd.options import privpgd_options
+from understudy.pipelines.methods.privpgd.options import PrivPGDOptions, privpgd_options
 from understudy.pipelines.methods.privpgd.problem import NoisyMarginal, grid_of
 from understudy.pipelines.methods.privpgd.rounds import describe_rounds, plan_adaptive, quick_copy
 from understudy.pipelines.methods.privpgd.statistics import (
+    Region,
     region_of,
     rule_constraints,
     statistic_constraints,
     statistic_key,
 )
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.coding.decode import decode
@@ -50,58 +56,43 @@ MODEL_SLACK = 0.05
 NOISE_DEVIATIONS = 6  # hundreds of marginals are checked, and a sound release must not fail by chance
 
 
+@dataclass(frozen=True)
+class ListedDesign:
+    """Marginals that the spec names and the regions of its statistics, all noised together: one charge."""
+
+    cliques: tuple[Clique, ...]
+    regions: tuple[tuple[str, Region], ...]
+    noise: MarginalNoise
+
+
+PrivPGDDesign = ListedDesign | AdaptivePlan
+
+
 class PrivPGDMethod:
     name = "privpgd"
 
-    def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan:
+    def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan[PrivPGDDesign]:
         options = privpgd_options(spec, domain)
         if options.marginals == "adaptive":
-            return describe_rounds(plan_adaptive(spec, domain), domain)
-        workload, noise = _decide(spec, domain)
-        lines = tuple(
-            NoiseLine(title(clique, domain), _cells(clique, domain), std)
-            for clique, std in zip(workload.cliques, noise.stds, strict=False)
-        )
-        bought = zip(options.statistics, noise.stds[len(lines) :], strict=True)
-        lines += tuple(NoiseLine(f"statistic {name}", 1, std) for name, std in bought)
-        wide = sum(len(clique) > 1 for clique in workload.cliques)
-        return MethodPlan(
-            method=self.name,
-            charges=(PlannedCharge(STAGE, noise.event),),
-            noise=lines,
-            steps=(
-                f"count {wide} marginals and {len(workload.cliques) - wide} one-way marginals exactly",
-                "add rounded Gaussian noise to every cell, once",
-                "move particles until their marginals fit the noisy ones",
-            ),
-            details={"marginals": len(workload.cliques), "cells": sum(line.numbers for line in lines)},
-            counted=workload.cliques,
-        )
+            return describe_rounds(plan_adaptive(spec, options, domain), domain)
+        return _describe(_listed(spec, options, domain), domain)
 
-    def measure(self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, purchase: Purchase) -> Measurement:
-        privacy, domain = spec.privacy, table.domain
-        options = privpgd_options(spec, domain)
-        if options.marginals == "adaptive":
-            bought = measure_adaptively(
-                plan_adaptive(spec, domain), table.counts, quick_copy(grid_of(domain)), purchase
-            )
-            return marginals_measurement(bought, "rounded", domain, None)
-        workload, noise = _decide(spec, domain)
-        regions = [region_of(statistic, domain) for statistic in options.statistics.values()]
-        counted = table.counts([*workload.cliques, *(region.clique for region in regions)])
-        exact, rest = counted[: len(workload.cliques)], counted[len(workload.cliques) :]
-        inside = [region.count(marginal) for region, marginal in zip(regions, rest, strict=True)]
-
-        def draw(randomness: RandomSource) -> Measurement:
-            noisy, event = release_counts(exact + inside, noise, privacy.relation, privacy.protected_unit, randomness)
-            if event != plan.charges[0].event:
-                raise AssertionError("the drawn noise is not the planned noise; nothing is released")
-            released = list(zip(workload.cliques, noisy, noise.stds, strict=False))
-            measured = marginals_measurement(released, noise.sampler, domain, _public_total(exact, spec))
-            numbers = {statistic_key(name): n for name, n in zip(options.statistics, noisy[len(exact) :], strict=True)}
-            return replace(measured, arrays={**measured.arrays, **numbers})
-
-        return purchase(plan.charges[0], draw)
+    def measure(
+        self, table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan[PrivPGDDesign], purchase: Purchase
+    ) -> Measurement:
+        design, domain = plan.design, table.domain
+        if isinstance(design, AdaptivePlan):
+            bought = measure_adaptively(design, table.counts, quick_copy(grid_of(domain)), purchase)
+            cliques, marginals, stds = zip(*bought, strict=True)
+            facts = marginal_facts(cliques, stds, design.one_way.sampler, domain, None)
+            return Measurement(KIND, facts, marginals_by_name(marginals))
+        counted = table.counts([*design.cliques, *(region.clique for _, region in design.regions)])
+        exact, rest = counted[: len(design.cliques)], counted[len(design.cliques) :]
+        regions = zip(design.regions, rest, strict=True)
+        inside = {statistic_key(name): region.count(counts) for (name, region), counts in regions}
+        stds = design.noise.stds[: len(exact)]
+        facts = marginal_facts(design.cliques, stds, design.noise.sampler, domain, _public_total(exact, spec))
+        return purchase(plan.charges[0], Mechanism(design.noise, {**marginals_by_name(exact), **inside}, KIND, facts))
 
     def generate(
         self,
@@ -149,16 +140,40 @@ class PrivPGDMethod:
         ]
 
 
-def _decide(spec: ReleaseSpec, domain: TableDomain) -> tuple[Workload, MarginalNoise]:
-    """The marginals, and the noise of each of them and then of each statistic."""
-    options = privpgd_options(spec, domain)
+def _listed(spec: ReleaseSpec, options: PrivPGDOptions, domain: TableDomain) -> ListedDesign:
+    """The marginals, the regions, and the noise of each of them in this order."""
     assert options.marginals != "adaptive"
     workload = choose_workload(options.marginals, domain, options.one_way_share, options.split)
     extra = [statistic.share for statistic in options.statistics.values()]
     shares = (*(share * (1 - math.fsum(extra)) for share in workload.shares), *extra)
     privacy = spec.privacy
     noise = calibrate_marginals(shares, privacy.budget, privacy.relation, privacy.protected_unit, privacy.noise)
-    return workload, noise
+    regions = tuple((name, region_of(one, domain)) for name, one in options.statistics.items())
+    return ListedDesign(workload.cliques, regions, noise)
+
+
+def _describe(design: ListedDesign, domain: TableDomain) -> MethodPlan[PrivPGDDesign]:
+    stds = design.noise.stds
+    lines = tuple(
+        NoiseLine(title(clique, domain), _cells(clique, domain), std)
+        for clique, std in zip(design.cliques, stds, strict=False)
+    )
+    bought = zip(design.regions, stds[len(lines) :], strict=True)
+    lines += tuple(NoiseLine(f"statistic {name}", 1, std) for (name, _), std in bought)
+    wide = sum(len(clique) > 1 for clique in design.cliques)
+    return MethodPlan(
+        method="privpgd",
+        charges=(PlannedCharge(STAGE, design.noise.event),),
+        noise=lines,
+        steps=(
+            f"count {wide} marginals and {len(design.cliques) - wide} one-way marginals exactly",
+            "add rounded Gaussian noise to every cell, once",
+            "move particles until their marginals fit the noisy ones",
+        ),
+        design=design,
+        details={"marginals": len(design.cliques), "cells": sum(line.numbers for line in lines)},
+        counted=design.cliques,
+    )
 
 
 def _distance_of_noise(cells: int, std: float) -> float:

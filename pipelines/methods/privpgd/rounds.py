@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from understudy.pipelines.counting.counting import count_marginals
 from understudy.pipelines.counting.released import Released, estimated_total, title
 from understudy.pipelines.counting.workload import Clique, choose_cliques
 from understudy.pipelines.methods.base import MethodPlan, NoiseLine
-from understudy.pipelines.methods.privpgd.options import privpgd_options
+from understudy.pipelines.methods.privpgd.options import PrivPGDOptions
 from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.coding.encode import EncodedBatch
@@ -24,8 +25,7 @@ QUICK_REDRAWS = 1
 QUICK_SWEEPS = 4
 
 
-def plan_adaptive(spec: ReleaseSpec, domain: TableDomain) -> AdaptivePlan:
-    options = privpgd_options(spec, domain)
+def plan_adaptive(spec: ReleaseSpec, options: PrivPGDOptions, domain: TableDomain) -> AdaptivePlan:
     candidates = [clique for clique in choose_cliques(options.candidates, domain) if len(clique) > 1]
     rounds = options.rounds or default_rounds(len(domain.columns))
     privacy = spec.privacy
@@ -44,7 +44,7 @@ def default_rounds(columns: int) -> int:
     return 2 * columns
 
 
-def describe_rounds(plan: AdaptivePlan, domain: TableDomain) -> MethodPlan:
+def describe_rounds(plan: AdaptivePlan, domain: TableDomain) -> MethodPlan[Any]:
     one_ways = tuple(
         NoiseLine(name, size, std)
         for name, size, std in zip(domain.names, domain.sizes, plan.one_way.stds, strict=True)
@@ -64,6 +64,7 @@ def describe_rounds(plan: AdaptivePlan, domain: TableDomain) -> MethodPlan:
             f"{plan.rounds} times: choose the candidate the copy gets most wrong, privately, and release it with noise",
             "move particles until their marginals fit the noisy ones",
         ),
+        design=plan,
         details={"candidates": len(plan.candidates), "rounds": plan.rounds},
         counted=(*((index,) for index in range(len(one_ways))), *plan.candidates),
     )

@@ -1,7 +1,8 @@
 """Spending exactly once: the one way to draw noise. Every method buys through `Purchases`; a test proves no
 other path.
 
-    ready   the store takes durable writes and has room (else stop; nothing charged)
+    compare the event of what will be drawn with what is charged, to the last bit  (else stop; nothing charged)
+    ready   the store takes durable writes and has room                            (else stop; nothing charged)
     T1      charge, in one transaction, within the cap                            `Ledger.charge`
     draw    once, in this process, from the operating system's randomness
     keep    stage, fsync, rename                                                  `MeasurementStore.save`
@@ -28,9 +29,10 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from understudy.pipelines.errors import ChargeBurnt, ChargeHeld, LedgerError
+from understudy.pipelines.canonical import canonical_json
+from understudy.pipelines.errors import ChargeBurnt, ChargeHeld, LedgerError, NoiseMismatch
 from understudy.pipelines.privacy.events import to_json
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.holder import Holder, Presence, in_progress
@@ -38,10 +40,8 @@ from understudy.pipelines.privacy.ledger.ledger import Charge, ChargeRequest, Le
 from understudy.pipelines.privacy.ledger.rows import burnt_error
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
 from understudy.pipelines.privacy.noise.rounded import RandomSource, operating_system_randomness
-
-if TYPE_CHECKING:
-    from understudy.pipelines.methods.base import PlannedCharge
 
 EventCallback = Callable[[str, Charge], None]
 """Called with ("charged" | "reused" | "measured" | "burnt", the charge)."""
@@ -59,7 +59,7 @@ class Patience:
 
 
 class Purchases:
-    """Satisfies `method.Purchase` for the charges of one release. `make_request` puts a planned charge into
+    """Satisfies `mechanism.Purchase` for the charges of one release. `make_request` puts a planned charge into
     its terms."""
 
     def __init__(
@@ -80,8 +80,9 @@ class Purchases:
         self._pay_again = pay_again
         self._patience = patience or Patience()
 
-    def __call__(self, charge: PlannedCharge, draw: Callable[[RandomSource], Measurement]) -> Measurement:
+    def __call__(self, charge: PlannedCharge, mechanism: Mechanism[Any]) -> Measurement:
         request = self._make_request(charge)
+        _require_charged_event(mechanism, charge, request)
         # A request may already carry the attempt that was approved; it is never taken back to an earlier one.
         attempt = max(request.attempt, self._ledger.attempt_for(request, self._pay_again))
         request = replace(request, attempt=attempt)
@@ -89,18 +90,19 @@ class Purchases:
         with in_progress(holder):
             found = self._ledger.find(request.mid)
             if found is None:
+                canonical_json(dict(mechanism.facts))  # what cannot be stored fails here, where it costs nothing
                 self._require_consistent_store(request)
                 self._store.ready()
                 fault_point("before_t1")
                 found = self._ledger.charge(request, holder, self._patience.lease)
             if found.state is State.CHARGED and found.holder == holder:
                 self._on_event("charged", found)
-                return self._draw_and_keep(found, draw)
+                return self._draw_and_keep(found, mechanism)
             return self._reuse(self._settled(found))
 
-    def _draw_and_keep(self, charge: Charge, draw: Callable[[RandomSource], Measurement]) -> Measurement:
+    def _draw_and_keep(self, charge: Charge, mechanism: Mechanism[Any]) -> Measurement:
         with self._heartbeat(charge):
-            sha256 = self._draw_and_save(charge, draw)
+            sha256 = self._draw_and_save(charge, mechanism)
             try:
                 measured = self._ledger.record_measurement(charge.mid, sha256, charge.holder)
             except ChargeBurnt:
@@ -110,10 +112,10 @@ class Purchases:
         self._on_event("measured", measured)
         return self._store.load(charge.mid, sha256)
 
-    def _draw_and_save(self, charge: Charge, draw: Callable[[RandomSource], Measurement]) -> str:
+    def _draw_and_save(self, charge: Charge, mechanism: Mechanism[Any]) -> str:
         try:
             fault_point("after_t1")
-            measurement = draw(self._randomness)
+            measurement = mechanism.draw(self._randomness)
             fault_point("after_draw")
             return self._store.save(charge.mid, measurement, self._facts(charge))
         except Exception as error:
@@ -236,6 +238,20 @@ class Purchases:
         finally:
             stop.set()
             thread.join()
+
+
+def _require_charged_event(mechanism: Mechanism[Any], charge: PlannedCharge, request: ChargeRequest) -> None:
+    """What will be drawn is what was planned and what will be charged: the same event, to the last bit."""
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError("only a Mechanism is sold: a value whose event follows from the noise it draws")
+    if mechanism.event == charge.event == request.event:
+        return
+    drawn, asked = (canonical_json(to_json(event)) for event in (mechanism.event, request.event))
+    raise NoiseMismatch(
+        f"Stage {charge.stage!r} would draw {drawn}, but {canonical_json(to_json(charge.event))} is planned "
+        f"and {asked} is to be charged.",
+        "Nothing was charged and nothing was drawn. The method contradicts its own plan: please report it.",
+    )
 
 
 def _where(error: BaseException) -> str:

@@ -19,6 +19,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,18 @@ _SCHEMA = pa.schema(
         ("numbers", pa.large_list(pa.float64())),
     ]
 )
+
+
+@dataclass(frozen=True)
+class StoredMeasurement:
+    """One measurement by the hash that the ledger recorded. A value: it holds no ledger and can buy nothing."""
+
+    root: Path
+    mid: str
+    sha256: str
+
+    def read(self) -> Measurement:
+        return MeasurementStore(self.root).load(self.mid, self.sha256)
 
 
 class MeasurementStore:
@@ -121,7 +134,8 @@ class MeasurementStore:
         if found != sha256:
             raise _damaged(self.path(mid) / JSON_NAME, "it is not the file the ledger recorded")
         arrays = self._arrays(mid, document)
-        return Measurement(kind=document["kind"], facts=document["facts"], arrays=arrays)
+        stored = StoredMeasurement(self.root, mid, sha256)
+        return Measurement(kind=document["kind"], facts=document["facts"], arrays=arrays, stored=stored)
 
     def recover(self, mid: str, facts_about_the_charge: Mapping[str, Any]) -> str | None:
         """SHA-256 of a complete measurement whose recording in the ledger was cut off, or None if there is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from understudy.pipelines.methods.base import PlannedCharge
 from understudy.pipelines.methods.gaussian.method import GaussianMethod
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import parse_spec
 from understudy.pipelines.table.coding.encode import encode
@@ -55,8 +55,9 @@ class DrawingPurchase:
         self.randomness = SeededWords(seed)
         self.bought: list[tuple[PlannedCharge, Measurement]] = []
 
-    def __call__(self, charge: PlannedCharge, draw: Callable[[Any], Measurement]) -> Measurement:
-        measurement = draw(self.randomness)
+    def __call__(self, charge: PlannedCharge, mechanism: Mechanism[Any]) -> Measurement:
+        assert mechanism.event == charge.event
+        measurement = mechanism.draw(self.randomness)
         self.bought.append((charge, measurement))
         return measurement
 

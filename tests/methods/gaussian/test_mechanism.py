@@ -11,9 +11,10 @@ import pytest
 from scipy import stats
 
 from understudy.pipelines.methods.gaussian.layout import Layout
-from understudy.pipelines.methods.gaussian.mechanism import Shape, Weights, blocks_of, draw, sensitivity
+from understudy.pipelines.methods.gaussian.mechanism import MomentNoise, Shape, Weights, blocks_of, sensitivity
 from understudy.pipelines.methods.gaussian.moments import exact_products
 from understudy.pipelines.methods.gaussian.split import best_weights, expected_square_error
+from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.table.domain import TableDomain
@@ -60,6 +61,8 @@ def test_neighbours_differ_by_at_most_the_declared_sensitivity(
     shape = Shape(len(layout.numeric), layout.slots, layout.classes, relation, max_rows)
     weights, multiplier = best_weights(shape), 2.5
     blocks = blocks_of(layout, weights, shape, multiplier)
+    noise = MomentNoise(blocks, shape)
+    assert noise.event == Gaussian(multiplier)
     rng = np.random.default_rng(7)
     largest = 0.0
     for _ in range(40):
@@ -82,7 +85,7 @@ def test_neighbours_differ_by_at_most_the_declared_sensitivity(
             assert one[0, 0, 0] == two[0, 0, 0]
         largest = max(largest, math.sqrt(moved) * multiplier)
         left, right = doubles.SeededWords(3), doubles.SeededWords(3)
-        released_one, released_two = draw(one, blocks, left), draw(two, blocks, right)
+        released_one, released_two = noise.draw(one, left), noise.draw(two, right)
         assert left.asked == right.asked  # same control flow
         for block in blocks:
             np.testing.assert_array_equal(
@@ -160,7 +163,7 @@ def test_noise_scale_is_the_declared_one(doubles: SimpleNamespace, factor: float
     products = np.zeros((1, layout.width, layout.width), np.int64)
     scores = []
     for _ in range(120):
-        released = draw(products, blocks, operating_system_randomness())
+        released = MomentNoise(blocks, shape).draw(products, operating_system_randomness())
         scores += [released[block.name].ravel() / (block.std * factor) for block in blocks]
     squared = np.concatenate(scores) ** 2
     p = stats.chi2(len(squared)).cdf(squared.sum())

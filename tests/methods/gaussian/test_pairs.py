@@ -18,7 +18,7 @@ from understudy.pipelines.methods.gaussian.method import GaussianMethod
 from understudy.pipelines.methods.gaussian.moments import Writer
 from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.privacy.relation import Relation, counts_sensitivity
+from understudy.pipelines.privacy.relation import Relation, Unit, counts_sensitivity
 from understudy.pipelines.table.domain import TableDomain
 
 COLUMNS = """
@@ -66,7 +66,7 @@ def test_products_of_neighbours_differ_by_at_most_the_radius_allows(
     reach, writer_of = writers(layout)[kind]
     rng, largest = np.random.default_rng(3), 0.0
     for max_rows in (1, 3):
-        clipping = pairs.Clipping(reach, relation, max_rows)
+        clipping = pairs.Clipping(reach, relation, Unit("patient", max_rows))
         edges = clipping.edges(layout)
         for radius in (edges[1], edges[20], edges[-1]):
             blocks = pairs.product_blocks(layout, 1.0)
@@ -90,7 +90,7 @@ def test_no_row_can_exceed_the_largest_edge(doubles: SimpleNamespace) -> None:
     features[layout.number_rows] = 128
     for block in layout.block_rows.values():
         features[block[0]] = 1
-    edge = float(pairs.Clipping(2.0, Relation.ADD_REMOVE, 1).edges(layout)[-1])
+    edge = float(pairs.Clipping(2.0, Relation.ADD_REMOVE, Unit()).edges(layout)[-1])
     before = features.copy()
     pairs.clip_rows(features, layout, edge * 1.0001)
     np.testing.assert_array_equal(features[layout.number_rows], before[layout.number_rows])
@@ -116,7 +116,7 @@ def test_noise_added_is_the_noise_charged(doubles: SimpleNamespace, mode: str) -
     domain = TableDomain.of(spec)
     plan = GaussianMethod().plan(spec, domain)
     empty = doubles.MemoryTable(random_rows(np.random.default_rng(0), 0), domain)
-    clipping = pairs.Clipping(1.0 if "copula" in mode else 2.0, Relation.REPLACE_ONE, 1)
+    clipping = pairs.Clipping(1.0 if "copula" in mode else 2.0, Relation.REPLACE_ONE, Unit())
     scores: dict[str, list[np.ndarray]] = {}
 
     def record(charge: Any, measurement: Measurement) -> None:
@@ -175,8 +175,8 @@ def test_a_stored_stage_is_used_and_not_drawn_again(doubles: SimpleNamespace) ->
     stored = {charge.stage: measurement for charge, measurement in first.bought[:2]}
     fresh = doubles.DrawingPurchase(2)
 
-    def resumed(charge: Any, draw: Any) -> Measurement:
-        return stored[charge.stage] if charge.stage in stored else fresh(charge, draw)
+    def resumed(charge: Any, mechanism: Any) -> Measurement:
+        return stored[charge.stage] if charge.stage in stored else fresh(charge, mechanism)
 
     measured = GaussianMethod().measure(table, spec, plan, resumed)
     np.testing.assert_array_equal(measured.arrays["sums"], stored["moments"].arrays["sums"])

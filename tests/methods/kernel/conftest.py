@@ -46,9 +46,10 @@ class Shop:
     def __init__(self, randomness: Any) -> None:
         self.randomness, self.charges = randomness, []
 
-    def __call__(self, charge: Any, draw: Any) -> Any:
+    def __call__(self, charge: Any, mechanism: Any) -> Any:
+        assert mechanism.event == charge.event
         self.charges.append(charge)
-        return draw(self.randomness)
+        return mechanism.draw(self.randomness)
 
 
 def shapes(count: int = 400, seed: int = 0, kinds: tuple[str, ...] = ("dot", "bar")) -> pa.RecordBatch:

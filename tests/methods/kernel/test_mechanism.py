@@ -11,13 +11,29 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from understudy.pipelines.methods.kernel.features import AMPLITUDE, LEVELS, FeatureBlocks, on_levels, tables
-from understudy.pipelines.methods.kernel.mechanism import EmbeddingDesign, exact_embedding, release_once, release_steps
+from understudy.pipelines.methods.kernel.mechanism import (
+    EMBEDDING,
+    EmbeddingDesign,
+    GridRecords,
+    OnceNoise,
+    StepsNoise,
+    exact_embedding,
+)
 from understudy.pipelines.privacy.events import Gaussian, PoissonSampled, SelfComposed
 from understudy.pipelines.privacy.relation import Relation
 
 FEATURES = FeatureBlocks("test", 6, 40, (0.5, 1.0))
 ONCE = EmbeddingDesign("once", FEATURES, 3, 2, 1.0, 2.0, Relation.ADD_REMOVE)
 STEPS = EmbeddingDesign("steps", FEATURES, 50, 2, 0.2, 2.0, Relation.ADD_REMOVE)
+
+
+def release_once(exact, design, randomness):
+    return OnceNoise(design).draw(exact, randomness)[EMBEDDING], OnceNoise(design).event
+
+
+def release_steps(rows, labels, first, steps, design, randomness):
+    noise = StepsNoise(design, first, steps)
+    return noise.draw(GridRecords(rows, labels), randomness)[EMBEDDING], noise.event
 
 
 def records(count, seed=0):

@@ -10,7 +10,7 @@ import torch
 from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
 from understudy.pipelines.methods.kernel.features import LEVELS, FeatureBlocks
 from understudy.pipelines.methods.kernel.generators import Generator, Shape
-from understudy.pipelines.methods.kernel.mechanism import EmbeddingDesign, exact_embedding, release_once
+from understudy.pipelines.methods.kernel.mechanism import EMBEDDING, EmbeddingDesign, OnceNoise, exact_embedding
 from understudy.pipelines.methods.kernel.training import Trainer, TrainingPlan, save, train
 from understudy.pipelines.privacy.relation import Relation
 
@@ -30,7 +30,7 @@ def private_rows():
 def embedding(noise_multiplier, words):
     design = replace(DESIGN, noise_multiplier=noise_multiplier)
     exact = exact_embedding([private_rows()], design)
-    released, _ = release_once(exact, design, words)
+    released = OnceNoise(design).draw(exact, words)[EMBEDDING]
     released[:, -1] = exact[:, -1]  # the same divisor for all, so that directions can be compared
     return ReleasedEmbedding(design, released)
 
@@ -152,7 +152,7 @@ def test_one_generator_a_class_keeps_the_order_of_the_labels():
 
 def test_an_empty_class_is_not_trained_on(seeded):
     design = replace(DESIGN, noise_multiplier=1.0, classes=3)
-    released, _ = release_once(exact_embedding([private_rows()], design), design, seeded(1))
+    released = OnceNoise(design).draw(exact_embedding([private_rows()], design), seeded(1))[EMBEDDING]
     trainer = Trainer(ReleasedEmbedding(design, released), SHAPE, PLAN, 0)
     assert trainer._live.tolist() == [0, 1]
     assert math.isfinite(trainer.step())
@@ -161,7 +161,7 @@ def test_an_empty_class_is_not_trained_on(seeded):
 def test_nothing_but_noise_still_trains(seeded):
     design = replace(DESIGN, noise_multiplier=1e4)
     empty = np.zeros((2, design.numbers), dtype=np.int64)
-    released, _ = release_once(empty, design, seeded(1))
+    released = OnceNoise(design).draw(empty, seeded(1))[EMBEDDING]
     generator = train(ReleasedEmbedding(design, released), SHAPE, PLAN, 0, lambda *_: None)
     made = generator.sample(torch.zeros(5, dtype=torch.int64))
     assert torch.isfinite(made).all()

@@ -1,5 +1,7 @@
 """The mechanism under neighbour replay, its noise scale, and the exactness of its norm bound."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -127,7 +129,7 @@ def test_the_noise_drawn_is_the_noise_charged(design, scale, accepted, seeded):
 
 def test_events_name_the_right_rate_and_multiplier():
     assert POISSON.event(3) == SelfComposed(PoissonSampled(0.2, Gaussian(1.5)), 3)
-    assert FIXED.event(3) == SelfComposed(PoissonSampled(4 / 12, Gaussian(0.75)), 3)
+    assert FIXED.event(3) == SelfComposed(PoissonSampled(math.nextafter(1 / 3, 1), Gaussian(0.75)), 3)  # rounded up
     assert POISSON.expected_order(50) == 10
     assert FIXED.expected_order(100) == 4
     assert FIXED.expected_order(6) == 2

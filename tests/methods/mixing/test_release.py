@@ -44,3 +44,14 @@ def test_slices_are_paid_for_once_and_read_back_from_the_store(monkeypatch, tmp_
     plain = understudy.Synthesizer({**SPEC, "generate": {"denoise": "none"}}, home=tmp_path).fit(flowers().iloc[:0])
     assert not plain.sample().equals(table)
     assert len(ledger.charges("garden")) == len(stages)
+
+
+def test_a_release_of_one_charge_is_found_again(tmp_path):
+    """Public class sizes and centres: nothing is bought but the mixtures, and what is stored must be all of it."""
+    public = {"centre": "bounds", "class_sizes": {"rose": 200, "daisy": 200}, "records": 100}
+    spec = {**SPEC, "method": {**SPEC["method"], **public}}
+    first = understudy.Synthesizer(spec, cap=(3, 1e-5), home=tmp_path).fit(flowers())
+    again = understudy.Synthesizer(spec, home=tmp_path).fit(flowers().iloc[:0])
+    assert again.reused
+    assert again.sample().equals(first.sample())
+    assert [charge.stage for charge in Ledger(f"sqlite:///{tmp_path / 'ledger.db'}").charges("garden")] == ["mixtures"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +12,11 @@ import pytest
 from understudy.pipelines.counting.counting import count_marginals
 from understudy.pipelines.counting.released import noisy_total, released_marginals
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.methods.base import PlannedCharge
 from understudy.pipelines.methods.privpgd.method import PrivPGDMethod
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.privacy.noise.rounded import RandomSource, operating_system_randomness
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
+from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import parse_spec
@@ -64,9 +65,10 @@ class Till:
     def __init__(self) -> None:
         self.charged: list[PlannedCharge] = []
 
-    def __call__(self, charge: PlannedCharge, draw: Callable[[RandomSource], Measurement]) -> Measurement:
+    def __call__(self, charge: PlannedCharge, mechanism: Mechanism[Any]) -> Measurement:
+        assert mechanism.event == charge.event
         self.charged.append(charge)
-        return draw(operating_system_randomness())
+        return mechanism.draw(operating_system_randomness())
 
 
 def release(spec: ReleaseSpec) -> tuple[pa.Table, Measurement, MemoryTable, Till]:

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.recipes import mechanism_of
 from understudy.pipelines.privacy.events import Event, Gaussian
 from understudy.pipelines.privacy.ledger.ledger import Account, ChargeRequest, Ledger
 from understudy.pipelines.privacy.ledger.spend import Patience, Purchases
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import PlannedCharge
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
 UNIT = Unit("patient", 5)
+STORED = {"std": 10.0, "cliques": [[0, 1]]}
 
 
 @dataclass
@@ -51,18 +53,18 @@ class Bench:
         snapshot: str = "2026-01",
         stage: str = "marginals",
         event: Event = Gaussian(10.0),
-        draw: Callable[[Any], Measurement] | None = None,
+        draw: Callable[[Any], dict[str, np.ndarray]] | None = None,
+        facts: dict[str, Any] | None = None,
         ledger: Ledger | None = None,
         pay_again: bool = False,
         patience: Patience | None = None,
         **terms: Any,
     ) -> Measurement:
-        def counted(randomness: Any) -> Measurement:
+        def counted(randomness: Any) -> dict[str, np.ndarray]:
             self.draws.append(f"{snapshot}/{stage}")
             if draw is not None:
                 return draw(randomness)
-            words = (randomness.words(12) >> np.uint64(40)).astype(np.int64).reshape(3, 4)
-            return Measurement("counts", {"std": 10.0, "cliques": [[0, 1]]}, {"0,1": words})
+            return {"0,1": (randomness.words(12) >> np.uint64(40)).astype(np.int64).reshape(3, 4)}
 
         purchases = Purchases(
             ledger or self.ledger,
@@ -72,7 +74,7 @@ class Bench:
             pay_again=pay_again,
             patience=patience or Patience(lease=5, heartbeat=0.05, wait=0.4, poll=0.01),
         )
-        return purchases(SimpleNamespace(stage=stage, event=event), counted)  # type: ignore[arg-type]
+        return purchases(PlannedCharge(stage, event), mechanism_of(event, counted, STORED if facts is None else facts))
 
 
 @pytest.fixture

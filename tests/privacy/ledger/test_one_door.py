@@ -1,4 +1,4 @@
-"""Lint: noise is drawn from the operating system in exactly one place, behind the ledger."""
+"""Lint: noise is drawn from the operating system in exactly one place, behind the ledger, and by mechanisms alone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,37 @@ import understudy.pipelines.privacy.ledger.spend as spend
 ROOT = Path(spend.__file__).resolve().parents[3]
 DOOR = ROOT / "pipelines" / "privacy" / "ledger" / "spend.py"
 SOURCE = ROOT / "pipelines" / "privacy" / "noise" / "rounded.py"
+PIPELINES = ROOT / "pipelines"
+NOISES = {
+    PIPELINES / "counting" / "mechanism.py",
+    PIPELINES / "counting" / "adaptive.py",
+    PIPELINES / "methods" / "gaussian" / "mechanism.py",
+    PIPELINES / "methods" / "gaussian" / "sampling_noise.py",
+    PIPELINES / "methods" / "gaussian" / "rounded_normals.py",
+    PIPELINES / "methods" / "kernel" / "mechanism.py",
+    PIPELINES / "methods" / "mixing" / "mechanism.py",
+    PIPELINES / "methods" / "mixing" / "statistics.py",
+}
+"""Where noises are defined: an event and a draw side by side."""
+SAMPLERS = {
+    "rounded_gaussian",
+    "discrete_gaussian",
+    "table_gaussian",
+    "gaussian_table",
+    "poisson_draw",
+    "fixed_draw",
+    "choose",
+    "rounded_normals",
+    "noisy_blocks",
+    "release_mixtures",
+}
+DRAWERS = {
+    DOOR,
+    PIPELINES / "privacy" / "mechanism.py",  # a mechanism asks its noise
+    PIPELINES / "counting" / "adaptive.py",  # a round asks the noise of the marginal that it chose
+    PIPELINES / "methods" / "gaussian" / "pairs.py",
+    PIPELINES / "methods" / "mixing" / "trial.py",  # public rows, numpy's words
+}
 ENTROPY = {"urandom", "getrandom", "SystemRandom", "token_bytes", "token_hex", "randbits", "_OperatingSystem"}
 
 
@@ -40,11 +71,60 @@ def test_only_the_spend_protocol_opens_the_operating_systems_randomness():
     assert offenders(ENTROPY, {SOURCE}, texts) == []
 
 
+def test_samplers_are_used_by_noises_alone():
+    texts = {path: path.read_text() for path in modules()}
+    samplers = set((PIPELINES / "privacy" / "noise").rglob("*.py"))
+    products = PIPELINES / "methods" / "gaussian" / "pairs.py"
+    assert offenders(SAMPLERS, NOISES | samplers | {products}, texts) == []
+    for path in (*NOISES, products):
+        tree = ast.parse(texts[path])
+        noises = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and "draw" in methods_of(node)]
+        assert noises or path.name == "rounded_normals.py", path
+        assert all("event" in methods_of(noise) for noise in noises), path
+
+
+def test_nobody_but_the_door_draws():
+    texts = {path: path.read_text() for path in modules()}
+    found = {path for path, text in texts.items() for node in ast.walk(ast.parse(text)) if is_draw(node)}
+    assert found <= DRAWERS, sorted(found - DRAWERS)
+    assert DOOR in found
+
+
+def test_nothing_is_decided_from_what_a_plan_prints():
+    """`details` are for people: no pipeline reads a value out of them."""
+    for path in (path for path in modules() if PIPELINES in path.parents):
+        for node in ast.walk(ast.parse(path.read_text())):
+            taken = isinstance(node, ast.Subscript) and is_details(node.value)
+            asked = isinstance(node, ast.Attribute) and node.attr == "get" and is_details(node.value)
+            assert not taken, f"{path}: line {node.lineno}"
+            assert not asked, f"{path}: line {node.lineno}"
+
+
+def test_privacy_and_counting_import_nothing_of_the_methods():
+    for room in ("privacy", "counting"):
+        for path in (PIPELINES / room).rglob("*.py"):
+            assert "pipelines.methods" not in path.read_text(), path
+
+
+def methods_of(node: ast.ClassDef) -> set[str]:
+    return {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
+
+
+def is_draw(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "draw"
+
+
+def is_details(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "details"
+
+
 def test_the_lint_finds_each_way_around():
     for text in (
         "from understudy.pipelines.privacy.noise.rounded import operating_system_randomness",
         "import understudy.pipelines.privacy.noise.rounded as n\nn.operating_system_randomness()",
     ):
         assert offenders({"operating_system_randomness"}, {DOOR}, {Path("bad.py"): text})
+    for text in ("randomness = 0\nmechanism.draw(randomness)", "buy = noise.draw"):
+        assert any(is_draw(node) for node in ast.walk(ast.parse(text)))
     for text in ("import os\nos.urandom(8)", "from secrets import token_bytes", "noise._OperatingSystem()"):
         assert offenders(ENTROPY, {SOURCE}, {Path("bad.py"): text})

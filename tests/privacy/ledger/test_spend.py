@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from sqlalchemy import text, update
 
+from tests.recipes import mechanism_of
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, ChargeHeld, LedgerError
-from understudy.pipelines.methods.base import PlannedCharge, Purchase
 from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.ledger.holder import Presence, in_progress
 from understudy.pipelines.privacy.ledger.ledger import Holder, State
 from understudy.pipelines.privacy.ledger.schema import charges
 from understudy.pipelines.privacy.ledger.spend import Patience, Purchases
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import PlannedCharge, Purchase
 
 ELSEWHERE = Holder("another-attempt", "another-host/boot/pid:[1]", 1, "1")
 GONE = replace(Holder.here(), token="gone", pid=2**22 + 1)
@@ -35,8 +36,8 @@ def state_of(bench, snapshot: str = "2026-01", **terms) -> State:
 
 def test_it_is_the_door_that_methods_know(bench):
     purchase: Purchase = Purchases(bench.ledger, bench.store, lambda planned: bench.request(stage=planned.stage))
-    bought = purchase(PlannedCharge("marginals", Gaussian(10.0)), lambda randomness: Measurement("x", {}, {}))
-    assert bought.kind == "x"
+    sold = mechanism_of(Gaussian(10.0), lambda randomness: {})
+    assert purchase(PlannedCharge("marginals", Gaussian(10.0)), sold).kind == "counts"
 
 
 def test_buying_again_spends_nothing_and_draws_nothing(bench):
@@ -50,8 +51,7 @@ def test_buying_again_spends_nothing_and_draws_nothing(bench):
 
 
 def test_what_is_returned_is_what_was_stored(bench):
-    tuples = Measurement("x", {"shape": (1, 2)}, {"a": np.arange(3)})
-    assert bench.buy(draw=lambda randomness: tuples).facts == {"shape": [1, 2]}
+    assert bench.buy(facts={"shape": (1, 2)}).facts == {"shape": [1, 2]}
 
 
 def test_a_refused_purchase_draws_nothing(bench):
@@ -86,7 +86,7 @@ def test_an_interrupt_in_the_draw_burns_and_stays_an_interrupt(bench):
 
 def test_paying_again_after_a_burnt_charge_is_a_second_charge_that_later_runs_find(bench):
     with pytest.raises(ChargeBurnt):
-        bench.buy(draw=lambda randomness: Measurement("x", {}, {"a": np.array(["not a number"])}))
+        bench.buy(draw=lambda randomness: {"a": np.array(["not a number"])})
     with pytest.raises(ChargeBurnt):
         bench.buy()
     paid = bench.buy(pay_again=True)
@@ -211,7 +211,7 @@ def test_the_heartbeat_extends_the_lease_during_a_long_draw(bench):
             if seen[-1] > first:
                 break
             time.sleep(0.01)
-        return Measurement("x", {}, {})
+        return {}
 
     bench.buy(draw=draw)
     assert seen[-1] > seen[0]
@@ -224,7 +224,7 @@ def test_a_second_thread_waits_and_uses_the_first_ones_draw(bench):
     def slow(randomness):
         drawing.set()
         assert go.wait(30)
-        return Measurement("x", {}, {"a": randomness.words(1).astype(np.int64)})
+        return {"a": randomness.words(1).astype(np.int64)}
 
     patience = Patience(wait=60, poll=0.01)
     first = threading.Thread(target=lambda: results.append(bench.buy(draw=slow, patience=patience)))
@@ -242,7 +242,7 @@ def test_a_second_thread_waits_and_uses_the_first_ones_draw(bench):
 def test_a_charge_burnt_during_the_draw_publishes_nothing(bench):
     def draw(randomness):
         bench.ledger.burn(bench.request().mid, "the operator thought it was dead")
-        return Measurement("x", {}, {})
+        return {}
 
     with pytest.raises(ChargeBurnt, match="operator"):
         bench.buy(draw=draw)
