@@ -13,6 +13,7 @@ from understudy.tasks.credentials import lend_credentials
 from understudy.tasks.generate import device_tags, generate
 from understudy.tasks.ingest import ingest
 from understudy.tasks.normalize import normalize
+from understudy.tasks.preflight import check_ready
 from understudy.tasks.privatize import afford, privatize, recall
 from understudy.tasks.publish import already_published, publish
 from understudy.tasks.rolling import enter_period, look_ahead
@@ -39,12 +40,13 @@ def release(
     plan = select(spec)
     declared = spec
     if declared.rolling is not None:
-        spec, plan = enter_period(declared, plan, resume, pay_again)
+        spec, plan = enter_period(declared, plan, base, resume, pay_again)
     approval = afford(spec, plan, resume, pay_again)
     if (published := already_published(spec, approval, base)) is not None:
         return published
     measured = recall(spec, plan, approval)
     if measured is None:
+        check_ready(spec, base)
         table = normalize(ingest(spec, base), spec)
         measured = privatize(table, spec, plan, approval)  # the only place that draws noise and spends budget
     if declared.rolling is not None:

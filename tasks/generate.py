@@ -15,6 +15,7 @@ from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
 from understudy.tasks.telling.reporting import artifact_key, progress_of, report_samples
 from understudy.tasks.telling.retrying import worth_retrying
+from understudy.tasks.telling.stages import stage
 
 GPU_TAG = "gpu"
 
@@ -26,6 +27,7 @@ GPU_TAG = "gpu"
     persist_result=False,
     cache_policy=NO_CACHE,
 )
+@stage("generating")
 def generate(measured: Measurement, spec: ReleaseSpec) -> pa.Table:
     with progress_of(f"generating {spec.name}", artifact_key(spec.name, "generate")) as progress:
         table = method_named(spec.method.name).generate(

@@ -18,6 +18,7 @@ from understudy.pipelines.sources.period import of_period
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.telling.discretion import discreet
 from understudy.tasks.telling.retrying import worth_retrying
+from understudy.tasks.telling.stages import stage
 
 
 @task(
@@ -27,6 +28,7 @@ from understudy.tasks.telling.retrying import worth_retrying
     persist_result=False,
     cache_policy=NO_CACHE,
 )
+@stage("opening the table")
 @discreet("ingest")
 def ingest(spec: ReleaseSpec, base: Path) -> Source:
     source = of_period(open_source(spec.source, base, spec), spec)

@@ -24,6 +24,7 @@ from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.telling.discretion import discreet
 from understudy.tasks.telling.events import announce_charge
 from understudy.tasks.telling.reporting import report_spend
+from understudy.tasks.telling.stages import stage
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)
@@ -45,6 +46,7 @@ def recall(spec: ReleaseSpec, plan: MethodPlan, approval: Approval) -> Measureme
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)
+@stage("counting and measuring")
 @discreet("privatize")
 def privatize(table: PrivateTable, spec: ReleaseSpec, plan: MethodPlan, approval: Approval) -> Measurement:
     fault_point("before_privatize")

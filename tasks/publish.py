@@ -22,6 +22,7 @@ from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.telling.events import announce
 from understudy.tasks.telling.reporting import artifact_key
 from understudy.tasks.telling.retrying import worth_retrying
+from understudy.tasks.telling.stages import stage
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)
@@ -38,6 +39,7 @@ def already_published(spec: ReleaseSpec, approval: Approval, base: Path) -> Publ
     persist_result=False,
     cache_policy=NO_CACHE,
 )
+@stage("publishing")
 def publish(
     synthetic: pa.Table,
     measured: Measurement,

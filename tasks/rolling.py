@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from prefect import task
 from prefect.artifacts import create_markdown_artifact
@@ -11,19 +12,24 @@ from prefect.cache_policies import NO_CACHE
 from understudy.pipelines.methods.base import MethodPlan
 from understudy.pipelines.privacy.ledger.ledger import Charge, Ledger
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
-from understudy.pipelines.releasing.rolling import declared_steps, enter_series, forecast
+from understudy.pipelines.releasing.rolling import declared_steps, enter_series, entry_of, forecast
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.tasks.preflight import check_ready
 from understudy.tasks.telling.events import announce, announce_charge
 from understudy.tasks.telling.reporting import artifact_key
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)
-def enter_period(spec: ReleaseSpec, plan: MethodPlan, resume: bool, pay_again: bool) -> tuple[ReleaseSpec, MethodPlan]:
+def enter_period(
+    spec: ReleaseSpec, plan: MethodPlan, base: Path, resume: bool, pay_again: bool
+) -> tuple[ReleaseSpec, MethodPlan]:
     """The snapshot is a period. Of disjoint ones the series is paid for, and this one is charged to its own account."""
     workspace = Workspace.from_environment()
     ledger = Ledger(workspace.ledger_url)
     store, happened = MeasurementStore(workspace.measurements), list[tuple[str, Charge]]()
+    if entry_of(ledger, spec, plan, pay_again).unpaid:
+        check_ready.fn(spec, base)
     entered = enter_series(
         ledger, store, spec, plan, pay_again, resume, on_event=lambda what, charge: happened.append((what, charge))
     )

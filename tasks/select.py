@@ -11,9 +11,11 @@ from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
 from understudy.tasks.telling.reporting import report_plan
+from understudy.tasks.telling.stages import stage
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)
+@stage("planning")
 def select(spec: ReleaseSpec) -> MethodPlan:
     plan = method_named(spec.method.name).plan(spec, TableDomain.of(spec))
     report_plan(spec, plan)

@@ -25,12 +25,14 @@ from understudy.pipelines.table.contract import ColumnContract, TableContract, c
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.rules import broken_rows
 from understudy.pipelines.table.tensors import rows_within
+from understudy.tasks.telling.stages import stage
 
 MOST_FAILURES = 10
 
 
 @task(retries=1, retry_delay_seconds=2, retry_condition_fn=lambda task, run, state: _is_not_a_verdict(state),
       persist_result=False, cache_policy=NO_CACHE)  # fmt: skip
+@stage("checking the synthetic table")
 def validate(synthetic: pa.Table, measured: Measurement, spec: ReleaseSpec) -> list[Agreement]:
     agreements, failures = failures_of(synthetic, measured, spec)
     if failures:

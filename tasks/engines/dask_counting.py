@@ -37,7 +37,8 @@ from understudy.pipelines.sources.bounding import (
 from understudy.pipelines.table.domain import TableDomain
 
 FAN_IN = 8
-CONNECT_SECONDS = 20
+CONNECT_SECONDS = 10
+WORKER_SECONDS = 10
 LOOPBACK = "127.0.0.1:0"  # Dask's own default listens on every interface
 Value = TypeVar("Value")
 
@@ -138,6 +139,21 @@ def _tree(client: Client, level: list[Future], join: Callable[[Any, Job], Any], 
         groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
         level = [client.submit(join, group, job, pure=False) for group in groups]
     return level[0]
+
+
+def reach(scheduler: str) -> None:
+    """Raise SourceError unless the scheduler answers and has a worker; with none, counting would wait for ever."""
+    with _client(scheduler) as client:
+        try:
+            client.wait_for_workers(1, timeout=WORKER_SECONDS)
+        except TimeoutError:
+            workers = False
+        else:
+            workers = True
+    if not workers:
+        raise SourceError(
+            f"the Dask scheduler at {scheduler} has no workers", "start one (`dask worker`), then run again"
+        )
 
 
 @contextlib.contextmanager

@@ -49,10 +49,11 @@ class Clinic:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`run("release", path)`: the real command, without its Prefect settings, which are for a process of its own."""
-    import understudy.cli.releasing as releasing
+    from understudy.cli import orchestrator
     from understudy.cli.main import main
 
-    monkeypatch.setattr(releasing, "prepare", lambda workspace: None)
+    monkeypatch.setattr(orchestrator, "begin", lambda workspace, staged_in: None)
+    monkeypatch.setattr(orchestrator, "ready", lambda: None)
 
     def invoke(*words: object) -> Result:
         result = CliRunner().invoke(main, [str(word) for word in words])

@@ -10,17 +10,16 @@ from pathlib import Path
 
 from understudy.pipelines.releasing.workspace import HOME, LEDGER, Workspace
 
+API_URL = "PREFECT_API_URL"
 _QUIET = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     # Our own messages are printed by the command line; Prefect's would repeat errors with tracebacks.
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
+    # A server that is needed is started by `orchestrator`, which also ends it.
+    "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
     "GX_ANALYTICS_ENABLED": "false",
-}
-_EPHEMERAL = {
-    "PREFECT_SERVER_EPHEMERAL_ENABLED": "true",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
 }
 
 
@@ -35,7 +34,11 @@ def choose_workspace(home: str | None, ledger: str | None) -> Workspace:
 
 def prepare(workspace: Workspace) -> None:
     defaults = dict(_QUIET)
-    if "PREFECT_API_URL" not in os.environ:
-        defaults |= _EPHEMERAL | {"PREFECT_HOME": str(workspace.home / "prefect")}
+    if API_URL not in os.environ:
+        defaults |= {"PREFECT_HOME": str(prefect_home(workspace))}
     for name, value in defaults.items():
         os.environ.setdefault(name, value)
+
+
+def prefect_home(workspace: Workspace) -> Path:
+    return workspace.home / "prefect"

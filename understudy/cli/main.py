@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 import click
 
 from understudy.cli.environment import choose_workspace
+from understudy.cli.stopping import stoppable
+from understudy.cli.unexpected import DEBUG, unexpected
 from understudy.pipelines.errors import UnderstudyError
 
 _EPILOG = (
-    "Exit codes: 0 done, 2 bad spec or usage, 3 budget refused, 4 burnt charge, 5 validation failed, 1 anything else."
+    "Exit codes: 0 done, 2 bad spec or usage, 3 budget refused, 4 burnt charge, 5 validation failed, 130 Ctrl-C, "
+    "143 SIGTERM, 129 SIGHUP, 1 anything else."
 )
 _SPEC = click.argument("spec", type=click.Path(path_type=Path))
 _AT = click.option("--at", type=click.DateTime(), metavar="DATE", help="The time that fills in {{ month }} [now].")
@@ -24,14 +28,22 @@ def _with_zone(at: datetime | None) -> datetime | None:
 
 
 class _OneMessageGroup(click.Group):
-    """Turns expected failures into one message and their exit code, without a traceback."""
+    """Turns every failure into one message and its exit code, without a traceback, and ends when it is told to."""
 
     def invoke(self, context: click.Context) -> Any:
         try:
-            return super().invoke(context)
+            return stoppable(lambda: super(_OneMessageGroup, self).invoke(context))
         except UnderstudyError as error:
-            click.echo(f"understudy: {error}", err=True)
-            context.exit(error.exit_code)
+            problem = error
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise  # click has its own words for these
+        except Exception as error:
+            if os.environ.get(DEBUG):
+                raise
+            problem = unexpected(error)
+        # Outside the handler: the error's text may quote private values, so nothing of it travels on.
+        click.echo(f"understudy: {problem}", err=True)
+        return context.exit(problem.exit_code)
 
 
 @click.group(cls=_OneMessageGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})

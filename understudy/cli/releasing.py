@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
-from understudy.cli.environment import prepare
+from understudy.cli import orchestrator
+from understudy.cli.progress import stages_shown
+from understudy.cli.stopping import before_stopping
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.publishing.targets.base import Published
@@ -35,7 +37,7 @@ def run_release(
 def release_and_report(
     spec: ReleaseSpec, base: Path, *, resume: bool = False, pay_again: bool = False, approved: bool = False
 ) -> Published:
-    if spec.publish.approval == "required" and not approved and "PREFECT_API_URL" not in os.environ:
+    if spec.publish.approval == "required" and not approved and not orchestrator.has_users_server():
         raise SpecError(
             f"{spec.name!r} wants a person's approval before it is published, and no server is there to ask one",
             "release with --approve to say yes yourself, or set PREFECT_API_URL and resume the run when it pauses",
@@ -47,12 +49,48 @@ def release_and_report(
     known = charges_known(ledger, spec)
     click.echo(f"releasing {spec.name}, snapshot {spec.source.snapshot} ...", err=True)
     started = time.monotonic()
-    prepare(workspace)
-    from understudy.flows.release import release  # after `prepare`: importing it imports prefect
+    with stages_shown() as show:
+        show("waiting for Prefect")
+        orchestrator.begin(workspace, staged_in(workspace, spec, base))
+        from understudy.tasks.telling.stages import listen  # after `begin`: importing a task imports prefect
 
-    published = release(spec, base.absolute(), resume=resume, pay_again=pay_again, approved=approved)
+        release = _release_flow()
+        orchestrator.ready()
+        unlisten = listen(show)
+        try:
+            with orchestrator.suited():
+                published = release(spec, base.absolute(), resume=resume, pay_again=pay_again, approved=approved)
+        finally:
+            unlisten()
     _report(published, ledger, spec, known, time.monotonic() - started)
     return published
+
+
+def staged_in(workspace: Workspace, spec: ReleaseSpec, base: Path) -> tuple[Path, ...]:
+    """Folders in which a release that is killed may leave something half written."""
+    to = spec.publish.to
+    return (workspace.measurements, *(() if "://" in to else ((base / to / spec.name).absolute(),)))
+
+
+def _release_flow() -> Any:
+    from understudy.flows.release import release
+
+    if not orchestrator.has_users_server():
+        return release
+
+    def remember(flow: Any, flow_run: Any, state: Any) -> None:
+        before_stopping(lambda by: _tell_stopped(flow_run.id, by))
+
+    return release.with_options(on_running=[remember])
+
+
+def _tell_stopped(flow_run: Any, by: str) -> None:
+    """The user's server would show a run for ever whose process is gone."""
+    from prefect import get_client
+    from prefect.states import Crashed
+
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(flow_run, Crashed(message=f"stopped by {by}"), force=True)
 
 
 def _report(published: Published, ledger: Ledger, spec: ReleaseSpec, known: frozenset[str], seconds: float) -> None:

@@ -104,7 +104,7 @@ def _scattered(size: int) -> npt.NDArray[np.float64]:
     return 0.5 + 0.5 * np.stack([radius * np.cos(turns), radius * np.sin(turns), height], axis=1)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _nearest(points, centres):  # type: ignore[no-untyped-def]
     width, rows = points.shape
     codes = np.empty(rows, dtype=np.int32)

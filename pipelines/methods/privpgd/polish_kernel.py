@@ -8,7 +8,7 @@ from numba import njit
 LINK_MEAN, LINK_THRESHOLD, LINK_SIGMOID = 0, 1, 2
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def link_value(kind, score):  # type: ignore[no-untyped-def]
     if kind == LINK_MEAN:
         return score
@@ -17,13 +17,13 @@ def link_value(kind, score):  # type: ignore[no-untyped-def]
     return 1.0 / (1.0 + np.exp(-score))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _penalty(total, rows, value, attract, repel, softness):  # type: ignore[no-untyped-def]
     squared = (total / rows - value) ** 2
     return attract * squared + repel / (softness + squared)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def count_tables(codes, start, order, columns, strides, cells):  # type: ignore[no-untyped-def]
     """Counts of all tables, one after the other, in a single pass over the rows."""
     counts = np.zeros(cells, dtype=np.int64)
@@ -36,7 +36,7 @@ def count_tables(codes, start, order, columns, strides, cells):  # type: ignore[
     return counts
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _gap_costs(codes, row, column, size, fibres, cost):  # type: ignore[no-untyped-def]
     """Fill `cost` with the weighted gaps that each code of the column would meet; returns what leaving a code saves."""
     cost[:size] = 0.0
@@ -55,7 +55,7 @@ def _gap_costs(codes, row, column, size, fibres, cost):  # type: ignore[no-untyp
     return saved
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _move(codes, row, column, code, fibres):  # type: ignore[no-untyped-def]
     now = codes[row, column]
     codes[row, column] = code
@@ -72,7 +72,7 @@ def _move(codes, row, column, code, fibres):  # type: ignore[no-untyped-def]
             fibres.gaps[base + shift] -= 1.0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def redraw(codes, row_order, column_order, sizes, fibres, strength, rng):  # type: ignore[no-untyped-def]
     """Draw every code anew given the rest of the table, of density exp(-strength / 2 x weighted squared gaps)."""
     cost = np.empty(sizes.max(), dtype=np.float32)
@@ -93,7 +93,7 @@ def redraw(codes, row_order, column_order, sizes, fibres, strength, rng):  # typ
                 _move(codes, row, column, drawn, fibres)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def sweep(codes, row_order, column_order, sizes, fibres, scores):  # type: ignore[no-untyped-def]
     """One pass over all rows and columns; returns the number of codes moved."""
     score_tables, score_start, row_scores, totals, links, value, attract, repel, softness = scores

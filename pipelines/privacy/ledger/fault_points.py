@@ -2,14 +2,15 @@
 made.
 
 A fault point does nothing unless the environment says `UNDERSTUDY_FAULT=<name>`; then the process kills
-itself there with SIGKILL (no handler, no `finally`, no flush), or raises `FaultInjected` with
-`UNDERSTUDY_FAULT=<name>:raise`.
+itself there with SIGKILL (no handler, no `finally`, no flush), raises `FaultInjected` with
+`UNDERSTUDY_FAULT=<name>:raise`, or waits with `UNDERSTUDY_FAULT=<name>:<seconds>`, so that a signal can meet it there.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 
 VARIABLE = "UNDERSTUDY_FAULT"
 
@@ -52,4 +53,7 @@ def fault_point(name: str) -> None:
         return
     if mode == "raise":
         raise FaultInjected(f"fault injected at {name}")
+    if mode:
+        time.sleep(float(mode))
+        return
     os.kill(os.getpid(), signal.SIGKILL)

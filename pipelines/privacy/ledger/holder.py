@@ -24,7 +24,8 @@ from functools import lru_cache
 from pathlib import Path
 
 _active: set[str] = set()
-_active_lock = threading.Lock()
+_active_lock = threading.Condition()
+_closed = threading.Event()
 
 
 class Presence(Enum):
@@ -69,12 +70,21 @@ class Holder:
 def in_progress(holder: Holder) -> Iterator[None]:
     """Marks the attempt as alive for other threads of this process."""
     with _active_lock:
+        _active_lock.wait_for(lambda: not _closed.is_set())  # for ever, if this process is about to end
         _active.add(holder.token)
     try:
         yield
     finally:
         with _active_lock:
             _active.discard(holder.token)
+            _active_lock.notify_all()
+
+
+def close_purchases(seconds: float) -> bool:
+    """Before this process ends: no purchase begins any more, and one between T1 and T2 gets so long to finish."""
+    with _active_lock:
+        _closed.set()
+        return _active_lock.wait_for(lambda: not _active, timeout=seconds)
 
 
 def _process_state(pid: int) -> tuple[str, str] | None:

@@ -32,6 +32,7 @@ from understudy.pipelines.canonical import canonical_json
 from understudy.pipelines.errors import LedgerError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.staging import STAGING, own_staging, remove_abandoned
 
 FORMAT = "understudy-measurement"
 VERSION = 1
@@ -83,6 +84,7 @@ class MeasurementStore:
         content = _to_parquet({"probe": np.zeros(1)}).ljust(65536, b"\0")
         try:
             self.root.mkdir(parents=True, exist_ok=True)
+            remove_abandoned(self.root)
             _write_durably(probe, content)
             probe.unlink()
             free = shutil.disk_usage(self.root).free
@@ -101,7 +103,6 @@ class MeasurementStore:
     def save(self, mid: str, measurement: Measurement, facts_about_the_charge: Mapping[str, Any]) -> str:
         """Store durably and return the SHA-256 that the ledger records."""
         final = self.path(mid)
-        staging = self.root / f".staging-{mid}-{uuid.uuid4().hex}"
         parquet = _to_parquet(measurement.arrays)
         document = canonical_json(
             {
@@ -114,17 +115,18 @@ class MeasurementStore:
                 "files": {PARQUET_NAME: {"sha256": hashlib.sha256(parquet).hexdigest(), "bytes": len(parquet)}},
             }
         ).encode()
-        staging.mkdir(parents=True)
-        try:
-            _write_durably(staging / PARQUET_NAME, parquet)
-            _write_durably(staging / JSON_NAME, document)
-            _sync_directory(staging)
-            fault_point("measurement_staged")
-            staging.rename(final)  # fails if the mid already has a measurement
-            _sync_directory(self.root)
-        except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise
+        self.root.mkdir(parents=True, exist_ok=True)
+        with own_staging(self.root, f"{STAGING}{mid}-") as staging:
+            try:
+                _write_durably(staging / PARQUET_NAME, parquet)
+                _write_durably(staging / JSON_NAME, document)
+                _sync_directory(staging)
+                fault_point("measurement_staged")
+                staging.rename(final)  # fails if the mid already has a measurement
+                _sync_directory(self.root)
+            except BaseException:
+                shutil.rmtree(staging, ignore_errors=True)
+                raise
         fault_point("measurement_renamed")
         return hashlib.sha256(document).hexdigest()
 

@@ -38,6 +38,10 @@ class Published:
 
 
 class Target(Protocol):
+    def ready(self, name: str) -> None:
+        """Before anything is charged: raise PublishError if a release of that name could not be published here."""
+        ...
+
     def recover(self, name: str, release_id: str) -> Published | None:
         """The release if it was published, its publication finished if a crash interrupted the very end of it.
 

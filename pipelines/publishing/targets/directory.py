@@ -8,13 +8,10 @@ hidden staging directory, which the next publication removes.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -25,17 +22,32 @@ from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
+from understudy.pipelines.staging import own_staging, remove_abandoned
 
 ROWS_A_FILE = 1_000_000
+PROBE_BYTES = 65_536
 MANIFEST = "manifest.json"
 CARD = "card.html"
 LATEST = "latest"
-_STAGING = ".staging-"
 
 
 class DirectoryTarget:
     def __init__(self, root: Path) -> None:
         self.root = root
+
+    def ready(self, name: str) -> None:
+        folder = self.root / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with own_staging(folder) as probe:
+                (probe / MANIFEST).write_bytes(b"\0" * PROBE_BYTES)
+                _flush(probe / MANIFEST)
+                shutil.rmtree(probe)
+        except OSError as error:
+            raise PublishError(
+                f"nothing can be published to {self.root}: {error.strerror}",
+                "free space or permissions, or correct publish.to; nothing was spent",
+            ) from None
 
     def recover(self, name: str, release_id: str) -> Published | None:
         place = self._contained(name, release_id)
@@ -53,8 +65,8 @@ class DirectoryTarget:
             return published
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            _remove_abandoned_staging(place.parent)
-            with _own_staging(place.parent) as staging:
+            remove_abandoned(place.parent)
+            with own_staging(place.parent) as staging:
                 manifest = _write(release, staging)
                 fault_point("publish_staged")
                 read_release(staging)
@@ -139,33 +151,6 @@ def _moved_into_place(staging: Path, place: Path) -> bool:
         shutil.rmtree(staging, ignore_errors=True)
         return False
     return True
-
-
-@contextmanager
-def _own_staging(folder: Path) -> Iterator[Path]:
-    """A directory of this run's own. Its lock ends with the process, however that ends, and tells that it is in use."""
-    staging = folder / f"{_STAGING}{uuid.uuid4().hex}"
-    staging.mkdir()
-    descriptor = os.open(staging, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield staging
-    finally:
-        os.close(descriptor)
-
-
-def _remove_abandoned_staging(folder: Path) -> None:
-    """What killed runs left: staging that holds files and that no living process has locked."""
-    for left in folder.glob(f"{_STAGING}*"):
-        with suppress(OSError):
-            if not any(left.iterdir()):
-                continue  # it may be one that was made a moment ago and is about to be locked
-            descriptor = os.open(left, os.O_RDONLY)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(left, ignore_errors=True)
-            finally:
-                os.close(descriptor)
 
 
 def _flush(path: Path) -> None:

@@ -23,6 +23,7 @@ from understudy.pipelines.publishing.targets.published_tables import (
     foreign,
     read_manifest,
 )
+from understudy.pipelines.staging import own_staging
 
 _COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, current BOOLEAN, manifest TEXT, card TEXT"
 
@@ -31,6 +32,25 @@ class DuckDBTarget:
     def __init__(self, path: Path, table: str) -> None:
         self.path = path
         self.table = table
+
+    def ready(self, name: str) -> None:
+        if self.path.exists():
+            with self._connected() as connection:
+                if self._exists(connection, self.table) and self._record(connection, "current") is None:
+                    raise foreign(self.table, str(self.path))
+                connection.execute("BEGIN")
+                connection.execute(f"CREATE TABLE {_quoted(f'{self.table}__probe')} (probe INTEGER)")
+                connection.execute("ROLLBACK")
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with own_staging(self.path.parent) as probe:
+                probe.rmdir()
+        except OSError as error:
+            raise PublishError(
+                f"no database can be made at {self.path}: {error.strerror}",
+                "correct publish.to or the permissions; nothing was spent",
+            ) from None
 
     def recover(self, name: str, release_id: str) -> Published | None:
         if not self.path.exists():

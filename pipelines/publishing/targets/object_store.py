@@ -13,6 +13,7 @@ import io
 import json
 import re
 import uuid
+from contextlib import suppress
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -34,6 +35,13 @@ class ObjectStoreTarget:
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/")
         self._store, self._root = open_store(uri, "publish.to")
+
+    def ready(self, name: str) -> None:
+        probe = f"{self._root}/{self._plain(name)}/.probe-{uuid.uuid4().hex}"
+        with storing(self._root, PublishError, "writing"):
+            self._store.pipe_file(probe, b"")
+        with suppress(Exception):  # a store may let us write and not delete; publishing needs no more
+            self._store.rm_file(probe)
 
     def recover(self, name: str, release_id: str) -> Published | None:
         place = self._place(name, release_id)

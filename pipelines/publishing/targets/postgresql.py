@@ -43,6 +43,48 @@ class PostgresTarget:
                 "publish.table must be `name` or `schema.name`, the name at most 50 bytes", "correct publish.table"
             )
 
+    def ready(self, name: str) -> None:
+        """Asks the catalogue only: a table made as a probe would wait for whoever publishes into the schema now."""
+        with connected(self.database, PublishError, _DOING) as connection:
+            schema = self._schema(connection)
+            if schema is None:
+                raise self._no_schema()
+            may_create, read_only = connection.execute(
+                "SELECT pg_catalog.has_schema_privilege(%s, 'CREATE'),"
+                " pg_catalog.current_setting('transaction_read_only') = 'on'",
+                [schema],
+            ).fetchone()
+            if read_only:
+                raise PublishError(
+                    f"{self.database} takes no writes", "name the primary server, not a replica; nothing was spent"
+                )
+            if not may_create:
+                raise PublishError(
+                    f"this role may not create tables in schema {schema} of {self.database}",
+                    "grant CREATE on the schema; nothing was spent",
+                )
+            if located(connection, f"{schema}.{RELEASES}") is not None:
+                self._refuse_foreign_table(connection, schema)
+            elif located(connection, f"{schema}.{self.table}") is not None:
+                raise foreign(f"{schema}.{self.table}", str(self.database))
+            for table in (RELEASES, self.table):
+                self._refuse_without_ownership(connection, schema, table)
+
+    def _refuse_without_ownership(self, connection: Any, schema: str, table: str) -> None:
+        found = located(connection, f"{schema}.{table}")
+        if found is None:
+            return
+        owner, may_write = connection.execute(
+            "SELECT pg_catalog.pg_has_role(relowner, 'USAGE'), pg_catalog.has_table_privilege(oid, 'INSERT')"
+            " AND pg_catalog.has_table_privilege(oid, 'UPDATE') FROM pg_catalog.pg_class WHERE oid = %s",
+            [found[3]],
+        ).fetchone()
+        if not (may_write if table == RELEASES else owner):
+            raise PublishError(
+                f"this role may not replace {schema}.{table} of {self.database}",
+                "publish with the role that owns the table; nothing was spent",
+            )
+
     def recover(self, name: str, release_id: str) -> Published | None:
         with connected(self.database, PublishError, _DOING) as connection:
             schema = self._schema(connection)
@@ -53,9 +95,7 @@ class PostgresTarget:
         with connected(self.database, PublishError, _DOING) as connection, connection.transaction():
             schema = self._schema(connection)
             if schema is None:
-                raise PublishError(
-                    f"{self.database} has no schema to publish into", "create the schema and grant CREATE on it"
-                )
+                raise self._no_schema()
             # One publication into a schema at a time; the lock ends with the transaction, however it ends.
             lock = int.from_bytes(hashlib.sha256(f"understudy {schema}".encode()).digest()[:8], "big", signed=True)
             connection.execute("SELECT pg_catalog.pg_advisory_xact_lock(%s)", [lock])
@@ -122,6 +162,11 @@ class PostgresTarget:
             "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s", [self.given_schema]
         ).fetchone()
         return self.given_schema if exists else None
+
+    def _no_schema(self) -> PublishError:
+        return PublishError(
+            f"{self.database} has no schema to publish into", "create the schema and grant CREATE on it"
+        )
 
     def _prepare_records(self, connection: Any, schema: str) -> None:
         from psycopg import sql

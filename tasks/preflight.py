@@ -1,0 +1,26 @@
+"""Preflight: what a release will need once it has paid is asked for before it pays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from understudy.pipelines.privacy.ledger.store import MeasurementStore
+from understudy.pipelines.publishing.targets.base import open_target
+from understudy.pipelines.releasing.workspace import Workspace
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.tasks.telling.stages import stage
+
+
+@task(persist_result=False, cache_policy=NO_CACHE)
+@stage("asking the target and the workers")
+def check_ready(spec: ReleaseSpec, base: Path) -> None:
+    """The target could take the release, the store the measurement, and somebody is there to count."""
+    open_target(spec, base).ready(spec.name)
+    MeasurementStore(Workspace.from_environment().measurements).ready()
+    if spec.compute.engine == "dask" and spec.compute.scheduler is not None:
+        from understudy.tasks.engines.dask_counting import reach
+
+        reach(spec.compute.scheduler)
