@@ -7,9 +7,11 @@ map. Private intermediate values are `Sealed`, so that no worker's log can show 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -17,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 from distributed import Client, Future, KilledWorker, LocalCluster
 from distributed.comm.core import CommClosedError
+from distributed.core import rpc
+from distributed.security import Security
 
 from understudy.pipelines.counting.counting import LocalTable, add_counts, add_part, usable_cores
 from understudy.pipelines.counting.tally import Clique, Tally
@@ -38,7 +42,7 @@ from understudy.pipelines.table.domain import TableDomain
 
 FAN_IN = 8
 CONNECT_SECONDS = 10
-WORKER_SECONDS = 10
+WORKER_SECONDS = 5
 LOOPBACK = "127.0.0.1:0"  # Dask's own default listens on every interface
 Value = TypeVar("Value")
 
@@ -142,18 +146,32 @@ def _tree(client: Client, level: list[Future], join: Callable[[Any, Job], Any], 
 
 
 def reach(scheduler: str) -> None:
-    """Raise SourceError unless the scheduler answers and has a worker; with none, counting would wait for ever."""
-    with _client(scheduler) as client:
-        try:
-            client.wait_for_workers(1, timeout=WORKER_SECONDS)
-        except TimeoutError:
-            workers = False
-        else:
-            workers = True
-    if not workers:
-        raise SourceError(
-            f"the Dask scheduler at {scheduler} has no workers", "start one (`dask worker`), then run again"
-        )
+    """Raise SourceError unless the scheduler answers and has a worker; with none, counting would wait for ever.
+
+    Asked without a `Client`, whose own timeout does not end the wait for something that listens and says nothing.
+    """
+    try:
+        with ThreadPoolExecutor(1) as thread:  # this thread may have a loop of its own running
+            workers = thread.submit(asyncio.run, _workers(scheduler)).result()
+    except (OSError, ValueError, TypeError, CommClosedError):
+        workers = None
+    if workers is None:
+        problem = f"cannot reach the Dask scheduler at {scheduler}"
+        raise SourceError(problem, "start it, or correct or remove compute.scheduler; nothing was spent")
+    if workers == 0:
+        problem = f"the Dask scheduler at {scheduler} has no workers"
+        raise SourceError(problem, "start one (`dask worker`), then run again; nothing was spent")
+
+
+async def _workers(scheduler: str) -> int:
+    """How many workers the scheduler has; a new cluster is given some seconds to get its first."""
+    security = Security().get_connection_args("client")
+    async with asyncio.timeout(CONNECT_SECONDS), rpc(scheduler, connection_args=security) as asked:
+        for _ in range(WORKER_SECONDS):
+            if workers := len((await asked.identity())["workers"]):
+                break
+            await asyncio.sleep(1)
+    return workers
 
 
 @contextlib.contextmanager

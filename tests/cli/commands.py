@@ -68,6 +68,7 @@ class Place:
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
+                preexec_fn=_as_from_a_terminal,
             )
         return Running(process, out, err)
 
@@ -102,6 +103,12 @@ class Place:
             lambda: f"{self.processes()} {self.leftovers()}",
             patience=10.0,
         )
+
+
+def _as_from_a_terminal() -> None:
+    """Tests may run in the background of a shell, which makes their children deaf to Ctrl-C."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @dataclass(frozen=True)

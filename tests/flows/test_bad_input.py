@@ -190,12 +190,3 @@ def test_errors_in_code_that_touches_rows_do_not_quote_them(
 
     monkeypatch.setattr(LocalTable, "counts", explode)
     refused(clinic, run, 1, "privatize failed with ValueError", "withheld")
-
-
-def test_a_directory_that_cannot_be_written_keeps_the_measurement(clinic: Clinic, run: Run) -> None:
-    Path(clinic.folder / "releases").write_text("a file where a directory should be")
-    result = run("release", clinic.spec)
-    assert result.exit_code == 1, result.output
-    Path(clinic.folder / "releases").unlink()
-    assert run("release", clinic.spec).exit_code == 0
-    assert len(clinic.charges) == len(clinic.releases) == 1

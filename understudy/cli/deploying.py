@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from understudy.cli.environment import prepare
+from understudy.cli.orchestrator import require_answer
 from understudy.pipelines.errors import SpecError, UnderstudyError
 from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.releasing.rolling import new_period
@@ -89,6 +90,7 @@ def deploy(specs: list[Deployable], options: Options) -> list[str]:
     from prefect.exceptions import PrefectHTTPStatusError
 
     _require_server()
+    require_answer()
     told = []
     with get_client(sync_client=True) as client:
         try:

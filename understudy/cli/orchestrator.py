@@ -25,22 +25,27 @@ def has_users_server() -> bool:
 
 
 def begin(workspace: Workspace, staged_in: Sequence[Path] = ()) -> None:
-    """Start what has to be started, in the background, before prefect is imported."""
-    if _own or has_users_server():
-        prepare(workspace)
-        return
+    """Ask the user's server whether it would do, or start one in the background; before prefect is imported."""
     prepare(workspace)
-    server = TemporaryServer(prefect_home(workspace), staged_in)
-    _own.append(server)
-    os.environ[API_URL] = server.url
-    os.environ.setdefault("DASK_TEMPORARY_DIRECTORY", str(server.scratch / "dask"))
+    if has_users_server():
+        require_answer()
+    elif not _own:
+        server = TemporaryServer(prefect_home(workspace), staged_in)
+        _own.append(server)
+        os.environ[API_URL] = server.url
+        os.environ.setdefault("DASK_TEMPORARY_DIRECTORY", str(server.scratch / "dask"))
 
 
 def ready() -> None:
-    """Return when the server answers as one of a version that fits; a refusal comes within seconds."""
-    if _own:
-        _own[0].wait()
-        return
+    """Return when the server that was started in the background is up."""
+    for server in _own:
+        server.wait()
+
+
+def require_answer() -> None:
+    """Raise unless the user's server answers as one of a version that fits; within seconds, whatever speaks there."""
+    if API_URL in os.environ and _host() is None:  # prefect itself cannot even be imported with some of these
+        raise UnderstudyError("PREFECT_API_URL is no http:// or https:// address", _FIX)
     found: list[UnderstudyError | None] = []
     # Its own deadline: a server that drips its answer, or a name that never resolves, is not met by any timeout.
     asking = threading.Thread(target=lambda: found.append(_problem()), daemon=True)
@@ -102,10 +107,15 @@ def _problem() -> UnderstudyError | None:
 
 
 def _place() -> str:
-    """The server by host and port alone: an address may hold a password."""
+    host = _host()
+    return f"the Prefect server at {host}" if host else "the Prefect server"
+
+
+def _host() -> str | None:
+    """Host and port of PREFECT_API_URL, if it is an address at all; the rest of it may hold a password."""
     try:
         parts = urlsplit(os.environ.get(API_URL, ""))
-        host = parts.hostname and f"{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+        host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
     except ValueError:
-        host = None
-    return f"the Prefect server at {host}" if host else "the server that PREFECT_API_URL names"
+        return None
+    return host if parts.scheme in ("http", "https") else None
