@@ -60,7 +60,8 @@ def stoppable(work: Callable[[], Result]) -> Result:
     before = {number: signal.signal(number, stop) for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN}
     try:
         thread.start()
-        done.wait()
+        while not done.wait(0.2):
+            pass  # not one long wait: a signal that another thread receives would not end it
     except Stopped as stopped:
         _end(stopped.number)
     finally:
