@@ -64,6 +64,7 @@ privacy: {{account: garden, epsilon: 2, delta: 1e-6{privacy}}}
 columns:
   length: {{type: number, min: 0, max: 10, bins: 4}}
   width: {{type: number, min: 0, max: 5, bins: 3}}
+  who: {{type: identifier}}
   {kind}
 method: {{name: {method}}}
 publish: {{to: releases/}}
@@ -91,17 +92,22 @@ CASES: dict[str, tuple[str, str]] = {
     "privpgd adaptive": (PRIVPGD + ", marginals: adaptive, rounds: 2, candidates: all-2way", ""),
     "privpgd adaptive singles": (PRIVPGD + ", marginals: adaptive, rounds: 1, candidates: all-1way", ""),
     "privpgd adaptive triples": (PRIVPGD + ", marginals: adaptive, rounds: 1, candidates: all-3way", REPLACE),
+    "privpgd entities": (PRIVPGD, ENTITY),
+    "privpgd adaptive entities": (PRIVPGD + ", marginals: adaptive, rounds: 1", ENTITY + REPLACE),
     "gaussian learned": (GAUSSIAN + ", mode: noisy-moments, centre: learned", ""),
     "gaussian learned replaced": (GAUSSIAN, REPLACE),
     "gaussian learned by class": (GAUSSIAN + ", label: kind", REPLACE),
     "gaussian fixed": (GAUSSIAN + ", centre: fixed", ""),
     "gaussian fixed replaced": (GAUSSIAN + ", centre: fixed", REPLACE),
+    "gaussian fixed entities": (GAUSSIAN + ", centre: fixed", ENTITY + REPLACE),
+    "gaussian copula entities": (GAUSSIAN + ", mode: copula", ENTITY),
     "gaussian copula": (GAUSSIAN + ", mode: copula", ""),
     "gaussian copula by class": (GAUSSIAN + ", mode: copula, label: kind", REPLACE),
     "gaussian sampling-noise": (GAUSSIAN + ", mode: sampling-noise, rows: 9, batches: 2", ""),
     "gaussian sampling-noise replaced": (GAUSSIAN + ", mode: sampling-noise, rows: 9", REPLACE),
     "kernel once": (KERNEL + ", release: once", ""),
     "kernel once replaced": (KERNEL, REPLACE),
+    "kernel once entities": (KERNEL, ENTITY),
     "kernel public sizes": (KERNEL + ", class_sizes: {rose: 30, daisy: 30}", ""),
     "kernel steps": (KERNEL + ", release: steps, rate: 0.1, steps: 7", ""),
     "mixing": (MIXING + ", order: 4, sampler: poisson, centre: bought, scale: bounds, balance: equal", ""),
@@ -158,6 +164,7 @@ def flowers(spec: ReleaseSpec, domain: TableDomain) -> PrivateTable:
             "length": rng.uniform(0, 10, 60),
             "width": rng.normal(2, 0.4, 60),
             "kind": rng.choice(["rose", "daisy"], 60),
+            "who": rng.integers(0, 12, 60),
         }
     )
     return LocalTable(ArrowSource(rows), domain, spec.privacy.protected_unit, b"k" * 32)
