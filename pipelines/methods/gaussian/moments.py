@@ -3,8 +3,8 @@
 The features of a row are integers of size at most 2 `grid` <= 2^13 (see `layout`; centred ones are twice as large).
 A block of 2^14 rows is laid out as doubles and multiplied by BLAS: every partial sum is an integer of at most
 2^14 * 2^26 = 2^40 < 2^53 in size, so floating point commits no rounding whatever order BLAS adds in. Blocks are added
-in int64, which holds any table of fewer than 2^37 (10^11) rows: 2^37 * 2^26 = 2^63. Integer addition is associative,
-hence the partitioning, the number of workers and the order of batches cannot change one bit of the result.
+in int64, which holds any table of fewer than `MAX_ROWS` = 2^37 (10^11) rows: 2^37 * 2^26 = 2^63. Integer addition is
+associative, hence the partitioning, the number of workers and the order of batches cannot change one bit of the result.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from understudy.pipelines.table.reading.numbers import read_numbers, to_grid
 
 BLOCK_ROWS = 2**14
 MAX_GRID = 2**12
+MAX_ROWS = 2**37
 
 
 def exact_products(batches: Iterable[pa.RecordBatch], layout: Layout, workers: int = 2) -> np.ndarray:

@@ -16,8 +16,15 @@ The private size n disappears by taking the worst n' term by term (u = 1/(n'+1) 
              d * excess(alpha, u) falls with n'; the last term is at most alpha log(1 - r) - log(1 - alpha r / q).
 Relation. ADD_REMOVE as above. REPLACE_ONE by the weak triangle inequality (Mironov 2017, Proposition 11) through the
   union, both legs of which are ADD_REMOVE pairs covered by the same bound.
+Sensitivity. None is added to; what stands for it is r.
 Noise unit. None: the randomness is that of the draw. Plain Sigma + sigma I would *not* be covered by the proof.
-Reference. Miura et al., Theorem 3.1, Lemmas 4.2 to 4.5; privacy.md section 6; checked by brute force in the tests.
+Doubles. What is drawn from is N(m, L L^T) in doubles, within T(order) = `fitting.divergence` of the exact normal on
+  either side. By the triangle inequality, twice, at each order alpha and for any theta > 0
+    (alpha - 1/p)/(alpha - 1) T(p alpha) + (beta - 1/s)/(beta - 1) epsilon(s beta) + T(beta + (beta - 1)/theta)
+  with p = 1 + 1/theta, s = 1 + theta, beta = alpha + (alpha - 1) theta. That, at a good theta, is what is charged.
+Proof. docs/proofs/sampling-noise.md.
+Reference. Miura et al., Theorem 3.1, Lemmas 4.2 to 4.5; Mironov 2017, Proposition 11; checked by brute force in the
+  tests.
 """
 
 from __future__ import annotations
@@ -26,25 +33,43 @@ from functools import lru_cache
 
 import numpy as np
 
+from understudy.pipelines.methods.gaussian import fitting
 from understudy.pipelines.privacy.accounting import composed_loss, rdp_orders
 from understudy.pipelines.privacy.events import RenyiCurve
 from understudy.pipelines.privacy.relation import Budget, Relation
 
 SPLITS = 48
 MAX_PSEUDO_RECORDS = 10**12
-FLOAT_SLACK = 1e-6
-"""Relative allowance for fitting in doubles; see docs/gaussian.md for why it is ample."""
+_INSIDE = 0.999  # of the range of orders: nearer to its end the formulas cancel in doubles
+_EVALUATION = 1e-11  # relative, of the formulas below in doubles
 
 
 def curve(draws: int, dimension: int, pseudo: int, relation: Relation) -> RenyiCurve | None:
     """The cost of `draws` records at every order of the accountant's that the bound covers; None if it covers none."""
     orders = np.array(rdp_orders())
-    epsilons = record_epsilons(orders, dimension, pseudo, relation)
+    epsilons = drawn_epsilons(orders, dimension, pseudo, relation)
     known = np.isfinite(epsilons)
     if not known.any():
         return None
-    charged = draws * epsilons[known] * (1 + FLOAT_SLACK)
+    charged = draws * epsilons[known] * (1 + _EVALUATION)
     return RenyiCurve(tuple(map(float, orders[known])), tuple(map(float, charged)))
+
+
+def drawn_epsilons(orders: np.ndarray, dimension: int, pseudo: int, relation: Relation) -> np.ndarray:
+    """The same as `record_epsilons` for the normal in doubles that is really drawn from: the module's triangle."""
+    ideal = record_epsilons(orders, dimension, pseudo, relation)
+    with np.errstate(all="ignore"):
+        # About theta + (order/theta) f^2 / (2 epsilon) is added, relative to epsilon: least at this theta.
+        theta = fitting.covariance_error(dimension, pseudo) * np.sqrt(orders / (2 * ideal))
+        theta = np.clip(np.where(np.isfinite(theta), theta, 1.0), 1e-12, 1.0)
+        p, s = 1 + 1 / theta, 1 + theta
+        beta = orders + (orders - 1) * theta
+        total = (
+            (orders - 1 / p) / (orders - 1) * fitting.divergence(p * orders, dimension, pseudo)
+            + (beta - 1 / s) / (beta - 1) * record_epsilons(s * beta, dimension, pseudo, relation)
+            + fitting.divergence(beta + (beta - 1) / theta, dimension, pseudo)
+        )
+    return np.where(np.isfinite(total), total, np.inf)
 
 
 def record_epsilons(orders: np.ndarray, dimension: int, pseudo: int, relation: Relation) -> np.ndarray:
@@ -75,7 +100,7 @@ def _add_remove(orders: np.ndarray, dimension: int, pseudo: int) -> np.ndarray:
             dimension * _excess(orders, 1 / pseudo)
             + np.maximum(0.0, _excess(orders, -r) + np.log1p(-orders * r) - np.log1p(-orders * r / q))
         ) / (2 * (orders - 1))
-    valid = (orders > 1) & (orders < pseudo + 1) & (orders * r < q)
+    valid = (orders > 1) & (orders < _INSIDE * (pseudo + 1)) & (orders * r < _INSIDE * q)
     return np.where(valid, np.maximum(adding, removing), np.inf)
 
 

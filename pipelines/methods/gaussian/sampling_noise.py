@@ -6,7 +6,8 @@ Relation. ADD_REMOVE or REPLACE_ONE of one row. (A unit of several rows would ne
 Sensitivity and noise unit. None is added; the output is rounded to a public grid of 1/1024 of half a column's range.
 What leaves. A public number of records in batches, each its own charge. mu' and Sigma' live in this process's memory
   between the pass over the table and the last draw; they are in no measurement, log or result.
-Reference. Miura et al., Theorem 3.1; privacy.md section 6. Fitting in doubles: see FLOAT_SLACK and docs/gaussian.md.
+Proof. docs/proofs/sampling-noise.md; what the fit in doubles adds is charged by a stated bound (`fitting`).
+Reference. Miura et al., Theorem 3.1.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PrivateTable, Progress
+from understudy.pipelines.methods.gaussian.fitting import fitted_normal
 from understudy.pipelines.methods.gaussian.layout import NUMERIC_KINDS, Layout
 from understudy.pipelines.methods.gaussian.moments import MAX_GRID, exact_products
 from understudy.pipelines.methods.gaussian.options import GaussianOptions
@@ -135,16 +137,6 @@ def generate(measured: Measurement, domain: TableDomain, rows: int | None, progr
     surrogates = [pa.array(np.arange(1, wanted + 1, dtype=np.int64)) for _ in domain.surrogates]
     progress(wanted, wanted, "rows typed")
     return pa.table(surrogates + arrays, names=[*domain.surrogates, *domain.names])
-
-
-def fitted_normal(products: np.ndarray, layout: Layout, pseudo: int) -> tuple[np.ndarray, np.ndarray]:
-    """mu' and the Cholesky factor of Sigma' in scaled units. Private: the caller must not let them out."""
-    numbers, grid = layout.number_rows, layout.grid
-    size = float(products[0, 0] + pseudo)
-    mean = products[0, numbers] / grid / size
-    second = products[np.ix_(numbers, numbers)] / grid**2 + pseudo * np.eye(len(numbers))
-    # At least pseudo/size > 0 in every direction, so the factor exists whatever the data.
-    return mean, np.linalg.cholesky(second / size - np.outer(mean, mean))
 
 
 def _batch_sizes(spec: ReleaseSpec, options: GaussianOptions) -> tuple[int, ...]:

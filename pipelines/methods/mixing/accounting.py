@@ -1,15 +1,16 @@
 """How much noise the mixtures need: calibration of the sound event, and the sweep over the order of mixing.
 
-Theorem. The release is one Gaussian event (class statistics, if bought) and T Poisson-subsampled Gaussians
-  (`mechanism`); they compose adaptively, and the noise returned keeps the composed loss within the budget
-  under the account's accountant (PLD where it applies), which is asked last, whatever the search did.
+Theorem. The release is one Gaussian event (class statistics, if bought) and T Poisson-subsampled Gaussians, or T
+  draws of fixed size (`mechanism`); they compose adaptively, and the noise returned keeps the composed loss within the
+  budget under the account's accountant (PLD where it applies), which is asked last, whatever the search did.
 Relation. ADD_REMOVE.
 Noise unit. `noise_multiplier` = std of a mixture's sum / norm bound of one record.
 Choosing l. The paper picks l on the real test set, which is itself an unaccounted release. Here it is
   chosen from public numbers alone. Along one direction that carries a share v of a record's squared norm,
   mixtures have variance l v (signal) + z^2 (noise); T of them tell the signal's variance with relative
   precision snr = sqrt(T) l v / (l v + z^2), which is what any later estimate of a class's shape rests on.
-Reference. privacy.md sections 2 and 5; Doroshenko et al. 2022 for pessimistic discretisation.
+Sensitivity. `mechanism`'s and `statistics`'.
+Reference. docs/proofs/mixtures.md; Doroshenko et al. 2022 for pessimistic discretisation.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from dataclasses import dataclass, replace
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.mixing.mechanism import MixtureDesign
 from understudy.pipelines.methods.mixing.paper import theorem_1_epsilon
-from understudy.pipelines.privacy.accounting import Loss, calibrate_gaussian, composed_loss
-from understudy.pipelines.privacy.events import Gaussian
+from understudy.pipelines.privacy.accounting import Loss, calibrate, calibrate_gaussian, composed_loss
+from understudy.pipelines.privacy.events import Composed, Event, Gaussian
 from understudy.pipelines.privacy.noise.calibration import sampled_multiplier
 from understudy.pipelines.privacy.relation import Budget, Relation
 from understudy.pipelines.privacy.rounding import planned
@@ -49,8 +50,18 @@ def statistics_multiplier(budget: Budget, share: float) -> float:
 
 def calibrated(design: MixtureDesign, mixtures: int, spent: float | None, budget: Budget, tolerance: float) -> float:
     """Smallest multiplier (relative `tolerance`, rounded up) that keeps mixtures and what is `spent` in budget."""
-    distance = 1.0 if design.sampler == "poisson" else 2.0  # the event's multiplier is the design's over this
-    return distance * sampled_multiplier(design.inclusion, mixtures, spent, budget, tolerance)
+    if design.sampler == "poisson":
+        return sampled_multiplier(design.rate, mixtures, spent, budget, tolerance)
+    before = () if spent is None else (Gaussian(spent),)
+
+    def event(z: float) -> Event:
+        return Composed((*before, replace(design, noise_multiplier=z).event(mixtures)))
+
+    try:
+        return calibrate(event, budget, Relation.ADD_REMOVE, tolerance)
+    except ValueError:
+        problem = "no noise level fits this budget"
+    raise SpecError(problem, "raise epsilon, or lower the order or the number of records")
 
 
 def certified(design: MixtureDesign, mixtures: int, spent: float | None, budget: Budget) -> tuple[MixtureDesign, Loss]:

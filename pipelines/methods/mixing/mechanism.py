@@ -3,21 +3,19 @@
 Theorem. For each class k and mixture t, s_t = sum of the records of class k drawn into t + round(N(0,
   sigma^2 I)), on the integer grid where every record has L2 norm at most C. Poisson draws at rate q: the
   T_k mixtures of a class are T_k Poisson-subsampled Gaussians with multiplier sigma/C. Fixed-size draws of
-  l from a class filled up to at least M: conditioned on the added record being drawn (probability at most
-  l/M) the rest couples with the neighbour's draw at distance 2C; by joint convexity of every f-divergence
-  each mixture is dominated by the subsampled Gaussian with rate l/M and multiplier sigma/(2C). A record
+  l from a class filled up to at least M: the Renyi curve of `fixed_size`, T_k times. A record
   belongs to one class and touches only that class's mixtures: classes compose in parallel, and since all
   use one rate, one noise scale and at most one public number of mixtures, one event covers them all.
 Relation. ADD_REMOVE of one record. (Under REPLACE_ONE a record may change class and touch two; the method
   refuses it.)
-Sensitivity. C (Poisson) or 2C (fixed size) in L2, of one mixture's exact sum. The divisor is public or
+Sensitivity. C (Poisson), up to 2C (fixed size) in L2, of one mixture's exact sum. The divisor is public or
   bought and is applied afterwards; the label of a mixture is its class, a public fact.
 Noise unit. `sigma` is a standard deviation in grid units of the *sum*.
 Saturation. The exact sum is clamped to +-2^30 before the noise; clamping is 1-Lipschitz, so the sensitivity
   stands.
-Reference. Saha, Tonoy & Imtiaz, DP-CDA, Algorithm 1 (its rate, divisor and normalisation corrected,
-  privacy.md section 5); Zhu, Dong & Wang 2022 for dominating pairs; Abadi et al. 2016 for the subsampled
-  Gaussian.
+Proof. docs/proofs/mixtures.md (Poisson), docs/proofs/fixed-size-mixtures.md.
+Reference. Saha, Tonoy & Imtiaz, DP-CDA, Algorithm 1 (its rate, divisor and normalisation corrected); Zhu, Dong & Wang
+  2022 for dominating pairs; Abadi et al. 2016 for the subsampled Gaussian.
 """
 
 from __future__ import annotations
@@ -31,6 +29,7 @@ from typing import Literal
 import numba
 import numpy as np
 
+from understudy.pipelines.methods.mixing.fixed_size import fixed_size_curve
 from understudy.pipelines.methods.mixing.grid import MAX_NORM
 from understudy.pipelines.privacy.events import Event, Gaussian, PoissonSampled, SelfComposed
 from understudy.pipelines.privacy.noise.bulk import (
@@ -85,9 +84,10 @@ class MixtureDesign:
 
     def event(self, mixtures: int) -> Event:
         """What `mixtures` of each class cost together."""
-        distance = 1 if self.sampler == "poisson" else 2
-        gaussian = Gaussian(claimed(self.sigma, distance * self.norm_bound))
-        return SelfComposed(PoissonSampled(self.inclusion, gaussian), mixtures)
+        multiplier = claimed(self.sigma, self.norm_bound)
+        if self.sampler == "poisson":
+            return SelfComposed(PoissonSampled(self.inclusion, Gaussian(multiplier)), mixtures)
+        return SelfComposed(fixed_size_curve(self.inclusion, multiplier), mixtures)
 
     def members(self, records: int, mixtures: int, randomness: RandomSource) -> Draw:
         if self.sampler == "poisson":

@@ -2,12 +2,15 @@
 
 Theorem. For an integer query x, x + Z = round(x + N(0, sigma^2)): post-processing of the Gaussian mechanism, so its
   analytic and PLD accounting hold exactly, in every dimension and under subsampling.
+Relation, sensitivity. Those of the query; nothing here depends on them.
 Noise unit. `sigma` is a standard deviation in the units of the integer query.
+Proof. docs/proofs/rounded-gaussian.md, with what is assumed of scipy and mpmath.
 Exactness. A 64-bit word gives a sign and the leading bits of the tail probability p = P(|N| > t)/2; t is found by
   inverting p in floating point, and the rounded value is accepted only when every real number that the word's interval
   and the inversion's error (bounded a thousandfold) allow rounds to the same integer. The rest, about one word in 10^8
-  at sigma 10, is decided with further random bits against probabilities computed by mpmath to 60 digits. Nothing is
-  truncated: the tail is unbounded, and no probability is approximated.
+  at sigma 10, is decided with further random bits against probabilities computed by mpmath with 96 guard bits, of
+  which the decision leaves 64 to mpmath's own error. Nothing is truncated and no probability is approximated, so no
+  term is owed to delta.
 Randomness. Words of the operating system's generator. A request of 4 KiB or more is its key stretched by AES-256 in
   counter mode, as the operating system itself stretches a key (with ChaCha20) for one long read. Every request has
   a fresh 256-bit key of the operating system, counts from zero once, and keeps nothing: there is no state that a
@@ -31,6 +34,8 @@ _STRETCHED_FROM = 512  # words: below this the operating system's own are as fas
 _ZEROS = memoryview(bytes(1 << 20))
 _NDTRI_ERROR = 1e-12  # scipy documents a few ulp (relative 1e-15); a test compares with mpmath over the whole range
 _EXTRA_BITS = 64
+GUARD_BITS = 96
+MPMATH_SLACK = 2.0**-32  # in units of the last drawn bit: 64 of the guard bits may be wrong before a decision could be
 MAX_SIGMA = 2.0**40  # keeps x + Z far inside int64
 
 
@@ -100,10 +105,10 @@ def _exact_magnitude(tail_word: int, sigma: float, randomness: RandomSource) -> 
         while True:
             value = (value << _EXTRA_BITS) | int(randomness.words(1)[0])
             bits += _EXTRA_BITS
-            with mpmath.workprec(bits + 96):
+            with mpmath.workprec(bits + GUARD_BITS):
                 low, high = (
-                    mpmath.mpf(value) / mpmath.mpf(2) ** bits,
-                    mpmath.mpf(value + 1) / mpmath.mpf(2) ** bits,
+                    (value - mpmath.mpf(MPMATH_SLACK)) / mpmath.mpf(2) ** bits,
+                    (value + 1 + mpmath.mpf(MPMATH_SLACK)) / mpmath.mpf(2) ** bits,
                 )
                 largest = _magnitude_at(low, sigma) if value else None
                 smallest = _magnitude_at(high, sigma)

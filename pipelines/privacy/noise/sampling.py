@@ -10,6 +10,9 @@ Fixed size. Theorem: each mixture is a uniform `order`-subset of a population of
   class below the minimum is filled up with zero records, so the inclusion probability never exceeds
   order/minimum, whatever the data. Floyd's algorithm; uniform integers by multiplication with rejection,
   unbiased.
+Relation, sensitivity, noise unit. No noise is added here; `mixing.mechanism` and `kernel.mechanism` say what a record
+  that is drawn or not does to what they release, under their relation.
+Proof. docs/proofs/sampling.md.
 Reference. Devroye 1986, II.2 and X.2; Bentley & Floyd 1987; Lemire 2019.
 """
 
@@ -21,7 +24,7 @@ import mpmath
 import numba
 import numpy as np
 
-from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.privacy.noise.rounded import GUARD_BITS, MPMATH_SLACK, RandomSource
 
 _RELATIVE_ERROR = 1e-13  # of the quotient of two logarithms in doubles; libm is within a few ulp
 
@@ -99,10 +102,11 @@ def _exact_gap(word: int, rate: float, coins: int, randomness: RandomSource) -> 
     while True:
         value = (value << 64) | int(randomness.words(1)[0])
         bits += 64
-        with mpmath.workprec(bits + 96):
+        with mpmath.workprec(bits + GUARD_BITS):
             base = mpmath.log1p(-mpmath.mpf(rate))
-            most = mpmath.log(mpmath.mpf(value) / mpmath.mpf(2) ** bits) / base if value else mpmath.inf
-            least = mpmath.log(mpmath.mpf(value + 1) / mpmath.mpf(2) ** bits) / base
+            slack = mpmath.mpf(MPMATH_SLACK)
+            most = mpmath.log((value - slack) / mpmath.mpf(2) ** bits) / base if value else mpmath.inf
+            least = mpmath.log(min(value + 1 + slack, mpmath.mpf(2) ** bits) / mpmath.mpf(2) ** bits) / base
             if least >= coins:
                 return coins
             if most < mpmath.inf and mpmath.floor(most) == mpmath.floor(least):

@@ -11,11 +11,11 @@ from scipy import stats
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.gaussian import rounded_normals as module
+from understudy.pipelines.methods.gaussian.fitting import fitted_normal
 from understudy.pipelines.methods.gaussian.layout import Layout
 from understudy.pipelines.methods.gaussian.method import GaussianMethod
 from understudy.pipelines.methods.gaussian.moments import MAX_GRID, exact_products
 from understudy.pipelines.methods.gaussian.rounded_normals import rounded_normals
-from understudy.pipelines.methods.gaussian.sampling_noise import fitted_normal
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
 from understudy.pipelines.privacy.relation import Relation

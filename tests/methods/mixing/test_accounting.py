@@ -83,7 +83,7 @@ def test_more_mixtures_and_higher_rates_cost_more_noise():
     assert calibrated(mnist_design(32, 1.0), 20_000, None, budget, 0.02) > base
     assert calibrated(mnist_design(128, 1.0), 2000, None, budget, 0.02) > base
     fixed = MixtureDesign("fixed", 32 / 6000, 32, 6000, 1.0)
-    assert calibrated(fixed, 2000, None, budget, 0.02) == pytest.approx(2 * base, rel=0.03)
+    assert 2 * base < calibrated(fixed, 2000, None, budget, 0.02) < 2.3 * base  # twice the reach, and no PLD for it
 
 
 def test_the_sweep_has_an_interior_best_order():

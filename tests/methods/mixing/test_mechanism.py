@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from understudy.pipelines.methods.mixing import mechanism
+from understudy.pipelines.methods.mixing.fixed_size import fixed_size_curve
 from understudy.pipelines.methods.mixing.grid import clip_rows, on_grid, placed
 from understudy.pipelines.methods.mixing.mechanism import MixtureDesign, exact_sums, release_mixtures
 from understudy.pipelines.methods.mixing.statistics import NORM_BOUND, StatisticsDesign, exact_statistics
@@ -113,14 +114,16 @@ def test_replacing_a_drawn_record_moves_a_fixed_mixture_by_at_most_twice_the_bou
 @pytest.mark.parametrize("design", [POISSON, FIXED], ids=["poisson", "fixed"])
 @pytest.mark.parametrize(("scale", "accepted"), [(1.0, True), (0.97, False), (1.03, False)])
 def test_the_noise_drawn_is_the_noise_charged(design, scale, accepted, seeded):
-    """An empty class releases pure noise, whose variance must be the event's multiplier times the sensitivity."""
+    """An empty class releases pure noise, whose variance must be the event's multiplier times the norm bound."""
     event = design.event(7)
     assert isinstance(event, SelfComposed)
     assert event.count == 7
-    sampled = event.event
-    assert isinstance(sampled, PoissonSampled)
-    sensitivity = design.norm_bound * (1 if design.sampler == "poisson" else 2)
-    sigma = scale * sampled.event.noise_multiplier * sensitivity
+    multiplier = design.noise_multiplier
+    if design.sampler == "poisson":
+        assert event.event == PoissonSampled(design.rate, Gaussian(multiplier))
+    else:
+        assert event.event == fixed_size_curve(design.inclusion, multiplier)
+    sigma = scale * multiplier * design.norm_bound
     nothing = np.zeros((0, 50), dtype=np.int32)
     noise = release_mixtures(nothing, [np.zeros(0, dtype=np.int64)], [4000], design, seeded(11)).astype(float)
     score = (np.square(noise).mean() / (sigma**2 + 1 / 12) - 1) / np.sqrt(2 / noise.size)
@@ -129,7 +132,7 @@ def test_the_noise_drawn_is_the_noise_charged(design, scale, accepted, seeded):
 
 def test_events_name_the_right_rate_and_multiplier():
     assert POISSON.event(3) == SelfComposed(PoissonSampled(0.2, Gaussian(1.5)), 3)
-    assert FIXED.event(3) == SelfComposed(PoissonSampled(math.nextafter(1 / 3, 1), Gaussian(0.75)), 3)  # rounded up
+    assert FIXED.event(3) == SelfComposed(fixed_size_curve(math.nextafter(1 / 3, 1), 1.5), 3)  # rounded up
     assert POISSON.expected_order(50) == 10
     assert FIXED.expected_order(100) == 4
     assert FIXED.expected_order(6) == 2
