@@ -3,6 +3,10 @@
 Every task is a pure function of the files and the job, so a task that runs twice, a lost worker or a
 spilled result changes no count: the counts are those of `LocalTable`, which shares every function below the
 map. Private intermediate values are `Sealed`, so that no worker's log can show them when a task fails.
+
+Exact counts travel between the workers, the scheduler and this process. Over `tcp://` whoever can read that network
+reads them; `tls://` encrypts every connection, and both ends prove who they are by certificates of the operator's,
+which Dask finds in its own configuration (`distributed.comm.tls`, `DASK_DISTRIBUTED__COMM__TLS__...`), not in a spec.
 """
 
 from __future__ import annotations
@@ -150,9 +154,10 @@ def reach(scheduler: str) -> None:
 
     Asked without a `Client`, whose own timeout does not end the wait for something that listens and says nothing.
     """
+    security = _security(scheduler) or Security()
     try:
         with ThreadPoolExecutor(1) as thread:  # this thread may have a loop of its own running
-            workers = thread.submit(asyncio.run, _workers(scheduler)).result()
+            workers = thread.submit(asyncio.run, _workers(scheduler, security)).result()
     except (OSError, ValueError, TypeError, CommClosedError):
         workers = None
     if workers is None:
@@ -163,15 +168,29 @@ def reach(scheduler: str) -> None:
         raise SourceError(problem, "start one (`dask worker`), then run again; nothing was spent")
 
 
-async def _workers(scheduler: str) -> int:
+async def _workers(scheduler: str, security: Security) -> int:
     """How many workers the scheduler has; a new cluster is given some seconds to get its first."""
-    security = Security().get_connection_args("client")
-    async with asyncio.timeout(CONNECT_SECONDS), rpc(scheduler, connection_args=security) as asked:
+    ends = security.get_connection_args("client")
+    async with asyncio.timeout(CONNECT_SECONDS), rpc(scheduler, connection_args=ends) as asked:
         for _ in range(WORKER_SECONDS):
             if workers := len((await asked.identity())["workers"]):
                 break
             await asyncio.sleep(1)
     return workers
+
+
+def _security(scheduler: str) -> Security | None:
+    """Certificates for a `tls://` scheduler, from Dask's configuration; with them nothing is ever sent in the clear."""
+    if not scheduler.startswith("tls://"):
+        return None
+    security = Security(require_encryption=True)
+    if not (security.tls_ca_file and security.tls_client_cert):
+        raise SourceError(
+            "the Dask scheduler's address is tls://, and no certificates are configured here",
+            "name them in Dask's configuration or the environment: DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
+            "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY",
+        )
+    return security
 
 
 @contextlib.contextmanager
@@ -191,7 +210,7 @@ def _client(scheduler: str | None) -> Iterator[Client]:
                 stack.enter_context(cluster)
                 client = stack.enter_context(Client(cluster))
             else:
-                client = stack.enter_context(Client(scheduler, timeout=CONNECT_SECONDS))
+                client = stack.enter_context(Client(scheduler, timeout=CONNECT_SECONDS, security=_security(scheduler)))
         except (OSError, ValueError, CommClosedError):
             problem = f"cannot reach the Dask scheduler at {scheduler}"
             raise SourceError(problem, "start it, or correct or remove compute.scheduler") from None
