@@ -6,7 +6,7 @@ DEMO := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: demo test lint types unit test-slow test-e2e soak clean
+.PHONY: demo test lint types unit test-slow test-e2e soak clean proofs
 
 demo: $(DEMO)
 	$(BIN)/understudy demo
@@ -36,6 +36,10 @@ types: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/pytest -q -n 2 --dist loadfile
+
+# Write the hashes of the drawing functions into their proof pages, after you read the pages again (docs/proofs/README.md).
+proofs: $(STAMP)
+	$(BIN)/python tests/proof_pages.py --write
 
 test-slow: $(STAMP)
 	$(BIN)/pytest -q -m slow

@@ -13,7 +13,7 @@ The assumption on sigma is a property of private data. `pseudo_records` makes it
 Numerics. With n up to 10^9 and beyond the bound is a difference of logarithms that agree to 18 digits; they are
   combined as series first (`_excess`), so the result keeps full relative precision.
 Reference. Miura, Shibahara, Kii, Ichikawa, Yamamoto, Chida: On Renyi Differential Privacy in Statistics-Based
-  Synthetic Data Generation. Formulas checked against privacy.md section 6 and 60-digit arithmetic in the tests.
+  Synthetic Data Generation. docs/proofs/sampling-noise.md; 60-digit arithmetic in the tests.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ Theorem. For integer counts c_S of the cliques S, release c_S + Z_S, Z_S = round
 Relation, sensitivity. A unit of k rows moves each c_S by at most Δ = k (ADD_REMOVE) or sqrt(2) k (REPLACE_ONE) in L2:
   `counts_sensitivity`.
 Noise unit. `std` is a standard deviation in rows, per cell.
+Proof. docs/proofs/counts.md.
 Reference. Dwork & Roth 2014, Appendix A; Balle & Wang 2018, Theorem 8 (calibration); rounding is post-processing.
 
 With `noise: opendp` the discrete Gaussian of OpenDP is drawn instead and charged as zCDP, rho = 1/(2 z^2) (Canonne,

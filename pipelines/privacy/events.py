@@ -5,6 +5,9 @@ relation*. Inside `PoissonSampled` it is the standard deviation divided by the n
 contribution* (the ADD_REMOVE sensitivity), because a replaced unit may be sampled before and after: the accountant
 knows how to treat it. (dp-accounting's PLD and RDP accountants read a plain Gaussian under REPLACE_ONE with these two
 different meanings; `accounting` translates, so that an event has one meaning here.)
+
+Theorem, relation, sensitivity, noise unit, reference. Those of the mechanism that an event is charged for. What an
+event means is for ever: docs/proofs/events.md.
 """
 
 from __future__ import annotations

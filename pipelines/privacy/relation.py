@@ -3,6 +3,9 @@
 `Relation` and `Unit` together define the neighbouring datasets of every guarantee in this package:
 ADD_REMOVE adds or removes one unit, REPLACE_ONE replaces one. A unit is one row, or one entity with at most
 `max_rows` rows, a cap that ingest enforces before anything else sees the data.
+
+Theorem, sensitivity, noise unit, reference. `counts_sensitivity` is that of disjoint counts in L2, in rows:
+  docs/proofs/counts.md, steps 1 and 2 (Dwork & Roth 2014).
 """
 
 from __future__ import annotations

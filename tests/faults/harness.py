@@ -1,6 +1,6 @@
 """Worlds in which releases are killed, and the invariants that must hold in each of them at every moment.
 
-Invariants (privacy.md, section 8):
+Invariants (docs/proofs/spend-once.md):
  1. at most one draw for each mid, and only for a mid that has a charge;
  2. at most one charge for each mid; a charge never disappears and never leaves MEASURED or BURNT;
  3. all charges composed are within the cap;

@@ -33,7 +33,7 @@ ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 
 @pytest.mark.parametrize(("epsilon", "sigma"), [("2.5", 1.634), ("0.2", 16.30)])
 def test_analytic_calibration_golden(epsilon: str, sigma: float) -> None:
-    """privacy.md section 3, delta 1e-5."""
+    """What docs/proofs/counts.md says of the basic conversion, delta 1e-5."""
     z = calibrate_gaussian(Budget(epsilon, "1e-5"))
     assert z == pytest.approx(sigma, abs=5e-3 if sigma > 10 else 6e-4)
 
@@ -50,7 +50,7 @@ def test_analytic_calibration_golden(epsilon: str, sigma: float) -> None:
     ],
 )
 def test_poisson_sampled_golden(rate: float, sigma: float, steps: int, pld: float) -> None:
-    """The kernel paper's budgets as dp-accounting's PLD sees them (privacy.md section 4), delta 1e-5."""
+    """The kernel paper's budgets as dp-accounting's PLD sees them (docs/proofs/kernel.md), delta 1e-5."""
     loss = composed_loss([SelfComposed(PoissonSampled(rate, Gaussian(sigma)), steps)], 1e-5, ADD)
     assert (loss.accountant, loss.epsilon) == ("pld", pytest.approx(pld, abs=1.5e-3))
 

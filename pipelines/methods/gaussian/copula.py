@@ -5,6 +5,8 @@ Theorem (marginals). One-way counts of W columns (times the label's classes, if 
 Theorem (correlations). `pairs`, with rank scores for numbers: a value of code k scores F(k-1) + F(k) - 1 in [-1, 1]
   by the released marginal F of its class, so scores are public functions of a row and lie on the grid.
 Relation. Both; charges compose adaptively: marginals, radius, products.
+Sensitivity. s a marginal and k R or 2 k R for the products, in L2.
+Proof. docs/proofs/copula.md.
 Noise unit. Standard deviation, in rows for counts and grid^2 for products.
 Reference. Gaussian copula with private marginals: Li, Xiong & Jiang 2014 (DPCopula); Asghar et al. 2020. The latent
   correlation is solved for the measured rank covariance (`latent`), so ties and whole numbers are treated exactly.

@@ -3,6 +3,9 @@
 Three charges: counts, sums and squares (`mechanism`, no products); a histogram of how large the rows' products are;
 the clipped products (`pairs`). Centring takes the noise of the means out of the covariances, and the radius lets the
 noise follow the size rows really have instead of the farthest corner of the domain. Each stage reads the table once.
+
+Theorem, relation, sensitivity, noise unit, reference. `mechanism`'s for the first charge, `pairs`' for the others; they
+  compose adaptively: docs/proofs/learned-centre.md.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Relation and sensitivity (L2), D slots of which d numeric, k rows a unit:
     one with fewer rows, so there it may change by one a row: + a^2.
 Noise unit. Standard deviation, in the units of the integer query. The event is computed from the stds that are drawn
   with: by homogeneity z is 1 over the sensitivity of the query whose weights are one unit over its std.
-Reference. Gaussian mechanism: Balle & Wang 2018, Theorem 8. Moments for this purpose: privacy.md section 6. The two
+Reference. Gaussian mechanism: Balle & Wang 2018, Theorem 8. Proof, step by step: docs/proofs/moments.md. The two
   sensitivities are proved above and tried on generated neighbours in tests/methods/gaussian/test_mechanism.py.
 """
 

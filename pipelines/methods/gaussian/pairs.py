@@ -9,6 +9,8 @@ Theorem. A row is a vector y of integers with one part for each slot: a number a
 The radius R is chosen from a noisy histogram of N over public bins: a vector of disjoint counts, sensitivity
   `counts_sensitivity`. It and the centres are released first, so they are public when the products are measured
   (adaptive composition). Sizes of U beyond the declared bounds cannot occur, whatever the data.
+Relation, sensitivity. As above, in L2.
+Proof. docs/proofs/learned-centre.md.
 Noise unit. Standard deviation, in the units of the integer query (grid^2 for products, rows for the histogram).
 Reference. Adaptive clipping by noisy quantiles: Andrew et al. 2021, in query space. Gaussian: Balle & Wang 2018.
 """

@@ -9,9 +9,13 @@ Theorem. Every record's feature vector of a block has squared L2 norm at most F 
   s_i^2 in the integer tables below. Frequencies and values are integers, so a phase is an integer dot product below
   2^53, exact in double precision in whatever order it is summed; its leading bits choose a table entry. Features of
   a record depend on that record alone: not on its neighbours in a block, on threads or on the vector unit.
+Relation. Any: features of a record are a function of that record.
+Sensitivity. sqrt(F m) a block and record, in L2; `mechanism` puts it to use.
+Noise unit. None is added here.
 Why not cosines in floats. A matrix product may round one row differently when another is added to its block, which
   moves *other* records' features and breaks the bound that the noise rests on.
-Reference. Rahimi & Recht 2007 (random features); Harder et al. 2021 (private mean embeddings); privacy.md section 4.
+Reference. Rahimi & Recht 2007 (random features); Harder et al. 2021 (private mean embeddings);
+  docs/proofs/kernel.md.
 """
 
 from __future__ import annotations

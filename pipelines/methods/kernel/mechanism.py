@@ -16,7 +16,7 @@ steps.
 Noise unit. `sigma` is a standard deviation in integer feature units; divide by AMPLITUDE sqrt(F) n for a mean
   embedding of unit norm. Nothing is divided before the noise: class sizes are released or public, never the size of
   a sample.
-Reference. Jiang, Sun & Yu 2023, Corollary 2 and section 3.6, as corrected in privacy.md section 4.
+Reference. Jiang, Sun & Yu 2023, Corollary 2 and section 3.6, as corrected in docs/proofs/kernel.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The guarantees are those of `mechanism`; training, sampling and everything else 
 so a run killed while it trains goes on from its checkpoint and has spent exactly what an uninterrupted one spends.
 Supported: both relations; units of several rows with `release: once`.
 Reference. Jiang, Sun & Yu, Functional Renyi Differential Privacy for Generative Modeling, NeurIPS 2023;
-privacy.md 4.
+docs/proofs/kernel.md.
 """
 
 from __future__ import annotations

@@ -2,8 +2,13 @@
 
 Theorem. After `clip_rows(v, C)` every row satisfies sum v_j^2 <= C^2 in integer arithmetic, so one row
   changes a sum of rows by at most C in L2 under ADD_REMOVE.
+Relation. Any; a row's integers depend on that row alone.
+Sensitivity. C, in L2.
+Noise unit. None is added here; `mechanism` and `statistics` do.
 Why integers. A norm computed in floating point may come out a little low, and float noise added to float
-  sums leaks through its low bits (privacy.md section 1; Mironov 2012).
+  sums leaks through its low bits.
+Proof. docs/proofs/mixtures.md, step 1.
+Reference. Mironov 2012.
 Totality. NaN and infinities become 0, the public centre, before anything else: no row can make this fail.
 """
 

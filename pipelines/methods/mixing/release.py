@@ -1,4 +1,8 @@
-"""Arrays in, arrays out: centring, the grid, and what is handed to the noise. Tables and images both end here."""
+"""Arrays in, arrays out: centring, the grid, and what is handed to the noise. Tables and images both end here.
+
+Theorem, relation, sensitivity, noise unit, reference. `statistics`' and `mechanism`'s, which draw:
+  docs/proofs/class-statistics.md, docs/proofs/mixtures.md.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ Relation. ADD_REMOVE of one record.
 Sensitivity. Delta = sqrt(C^2 [sums] + C^2 [squares] + W^2) of the parts released, in L2, over all classes
   at once.
 Noise unit. `sigma` is a standard deviation in grid units; counts are divided by W afterwards.
+Proof. docs/proofs/class-statistics.md.
 Reference. Balle & Wang 2018, Theorem 8, for the Gaussian's cost.
 """
 

@@ -1,7 +1,7 @@
 """What sliced transport needs to know once: fixed directions, target quantile functions and noise floors.
 
 Grids and directions are fixed, so the order of the cells along each direction and the quantile function of
-each target are computed once and never sorted again (privacy.md section 3, idea a). Tables share the orders
+each target are computed once and never sorted again (docs/privpgd.md). Tables share the orders
 of their shape. The floor of a marginal is the squared W1 that its remaining noise alone puts between target
 and truth, by Vallender's identity (equation 3) with the CDF's error at mass c of C equal cells taken as
 N(0, v c (C - c) / C).

@@ -19,6 +19,9 @@ A run that finds the charge already there never draws:
 A holder is dead if its process is gone (same machine), or if its lease expired by the database's clock and
 was not renewed while this run watched for two heartbeats by its own monotonic clock, so a clock that jumps
 burns nobody.
+
+Theorem. At most one draw for each committed charge: docs/proofs/spend-once.md. Relation, sensitivity and noise unit are
+those of the mechanism that is bought. Reference. Gray & Cheriton 1989 for leases.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Theorem. As `noise`: for an integer query x, x + round(N(0, sigma^2)) is post-processing of the Gaussian
   mechanism.
+Relation, sensitivity. Those of the query; nothing here depends on them.
 Noise unit. `sigma` is a standard deviation in the units of the integer query.
 Exactness. Each draw takes half a random word: a sign and 31 bits w that put the tail probability p = P(|N|
   > t)/2 into [w, w + 1) / 2^32. The magnitude is k when theta_k <= 2^32 p < theta_(k-1), theta_k = 2^32
@@ -11,6 +12,7 @@ Exactness. Each draw takes half a random word: a sign and 31 bits w that put the
   arithmetic. No tail is cut, no probability is approximated: the table only saves time.
 Speed. The leading bits of w name a cell. A cell that meets at most one threshold is decided by one
   comparison, without a branch; the others (one draw in a hundred at sigma 1024) are searched afterwards.
+Proof. docs/proofs/rounded-gaussian.md, step 6.
 Reference. Inverse-CDF sampling with lazy bits (Knuth & Yao 1976); guide tables (Chen & Asau 1974).
 """
 

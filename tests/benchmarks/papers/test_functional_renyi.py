@@ -18,7 +18,7 @@ from understudy.pipelines.privacy.relation import Relation
 
 ORDERS = (*range(2, 64), 80, 96, 128, 192, 256, 512)  # whole orders: exact and quick
 
-TABLE_2 = [  # rate, noise, steps, Renyi epsilon, PLD epsilon; delta 1e-5 (privacy.md section 4)
+TABLE_2 = [  # rate, noise, steps, Renyi epsilon, PLD epsilon; delta 1e-5 (the paper, Table 2; PLD by dp-accounting)
     (0.001, 0.60, 200_000, 9.718, 8.861),
     (0.001, 1.95, 200_000, 0.994, 0.912),
     (0.001, 8.0, 200_000, 0.2022, 0.192),

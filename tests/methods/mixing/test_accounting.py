@@ -1,4 +1,4 @@
-"""Golden numbers of the paper and of privacy.md, and noise that stays within its budget."""
+"""Golden numbers of the paper and of docs/mixing.md, and noise that stays within its budget."""
 
 from dataclasses import replace
 from decimal import Decimal
