@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from understudy.pipelines.methods.mixing.accounting import calibrated
 from understudy.pipelines.methods.mixing.fixed_size import ORDERS, _full_class, _log_moments, _small_class
 from understudy.pipelines.methods.mixing.fixed_size import fixed_size_curve as curve
 from understudy.pipelines.methods.mixing.mechanism import MixtureDesign
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Gaussian, PoissonSampled, SelfComposed
-from understudy.pipelines.privacy.relation import Relation
+from understudy.pipelines.privacy.relation import Budget, Relation
 
 SETTINGS = [(0.3, 1.0), (0.3, 4.0), (0.02, 0.7), (0.02, 2.0), (1.0, 2.0), (0.002, 1.2)]
 
@@ -133,3 +135,12 @@ def test_the_full_class_is_the_sampled_gaussian_of_dp_accounting():
         accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, gaussian))
         ours = [_full_class(order, rate, sigma**-2) for order in ORDERS]
         np.testing.assert_allclose(ours, accountant._rdp, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("order", "epsilon", "more"), [(4, "0.5", 1.49), (64, "5", 1.05)])
+def test_golden_noise_that_a_proof_for_small_classes_costs(order, epsilon, more):
+    """Beside twice the Poisson noise, which was drawn before: what CHANGELOG.md says, at its two ends."""
+    budget = Budget(Decimal(epsilon), Decimal("1e-5"))
+    fixed = calibrated(MixtureDesign("fixed", order / 6000, order, 6000, 1.0), 6000, None, budget, 0.002)
+    poisson = calibrated(MixtureDesign("poisson", order / 6000, order, 6000, 1.0), 6000, None, budget, 0.002)
+    assert fixed / (2 * poisson) == pytest.approx(more, abs=0.02)
