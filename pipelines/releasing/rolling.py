@@ -28,6 +28,7 @@ Periods that an older version measured under other names may hold the units of a
 no unit is in two *of them*: they are a series of their own, and the parent pays for as many more copies as the largest
 of them took before a period is measured under its label.
 REPLACE_ONE is refused: a replaced unit may move to another period and touch two.
+Theorem, relation, sensitivity, noise unit, reference. Step by step in docs/proofs/periods.md.
 """
 
 from __future__ import annotations

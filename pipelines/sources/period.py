@@ -8,6 +8,9 @@ The selection comes before contribution bounding: at most k rows an entity *of t
 It wraps any source. Where a source has parts, each part is filtered where it is read, in whichever process. Where it is
 one stream, the stream is asked for without its own bounding, filtered, and bounded here. Databases are therefore not
 asked to count: they would count rows of other periods.
+
+Theorem, relation, sensitivity, noise unit, reference. This is what parallel composition of periods rests on where units
+are rows: docs/proofs/periods.md.
 """
 
 from __future__ import annotations

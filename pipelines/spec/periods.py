@@ -8,6 +8,8 @@ For each of day, week, month, quarter and year: `{{ month }}` is the period the 
 
 A rolling release is accounted for by period, so there only a period's own label names a snapshot: `period_named` reads
 2026-10-05, 2026-W41, 2026-10, 2026-Q4 or 2026 back, as the kind says, and refuses every other text.
+
+Theorem, relation, sensitivity, noise unit, reference. One name a period is a premise of docs/proofs/periods.md.
 """
 
 from __future__ import annotations
