@@ -44,6 +44,7 @@ _INSIDE = 0.999  # of the range of orders: nearer to its end the formulas cancel
 _EVALUATION = 1e-11  # relative, of the formulas below in doubles
 
 
+@lru_cache(maxsize=256)
 def curve(draws: int, dimension: int, pseudo: int, relation: Relation) -> RenyiCurve | None:
     """The cost of `draws` records at every order of the accountant's that the bound covers; None if it covers none."""
     orders = np.array(rdp_orders())

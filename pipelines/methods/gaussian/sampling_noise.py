@@ -115,9 +115,11 @@ def measure(
     table: PrivateTable, design: SamplesDesign, charges: tuple[PlannedCharge, ...], purchase: Purchase
 ) -> Measurement:
     products = exact_products(table.record_batches(), design.layout)[0]
+    kinds = {noise.pseudo: noise for noise in design.batches}  # one fit serves all batches with the same pseudo-records
+    fits = {pseudo: noise.fitted(products, design.layout) for pseudo, noise in kinds.items()}
     facts = {"mode": design.options.mode, "steps": STEPS}
     bought = [
-        purchase(charge, Mechanism(noise, noise.fitted(products, design.layout), KIND, facts))
+        purchase(charge, Mechanism(noise, fits[noise.pseudo], KIND, facts))
         for charge, noise in zip(charges, design.batches, strict=True)
     ]
     return Measurement(KIND, facts, {"records": np.concatenate([one.arrays["records"] for one in bought])})
