@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.mixing.mechanism import MixtureDesign
 from understudy.pipelines.methods.mixing.paper import theorem_1_epsilon
-from understudy.pipelines.privacy.accounting import Loss, calibrate, calibrate_gaussian, composed_loss
-from understudy.pipelines.privacy.events import Composed, Event, Gaussian
-from understudy.pipelines.privacy.noise.calibration import sampled_multiplier
+from understudy.pipelines.privacy.accounting import Loss, calibrate_gaussian, composed_loss
+from understudy.pipelines.privacy.events import Gaussian
+from understudy.pipelines.privacy.noise.calibration import sampled_multiplier, smallest_multiplier
 from understudy.pipelines.privacy.relation import Budget, Relation
 from understudy.pipelines.privacy.rounding import planned
 
@@ -52,16 +52,13 @@ def calibrated(design: MixtureDesign, mixtures: int, spent: float | None, budget
     """Smallest multiplier (relative `tolerance`, rounded up) that keeps mixtures and what is `spent` in budget."""
     if design.sampler == "poisson":
         return sampled_multiplier(design.rate, mixtures, spent, budget, tolerance)
-    before = () if spent is None else (Gaussian(spent),)
+    before = [] if spent is None else [Gaussian(spent)]
 
-    def event(z: float) -> Event:
-        return Composed((*before, replace(design, noise_multiplier=z).event(mixtures)))
+    def epsilon(z: float) -> float:
+        events = [*before, replace(design, noise_multiplier=z).event(mixtures)]
+        return composed_loss(events, float(budget.delta), Relation.ADD_REMOVE).epsilon
 
-    try:
-        return calibrate(event, budget, Relation.ADD_REMOVE, tolerance)
-    except ValueError:
-        problem = "no noise level fits this budget"
-    raise SpecError(problem, "raise epsilon, or lower the order or the number of records")
+    return smallest_multiplier(epsilon, float(budget.epsilon), tolerance, 1.0)
 
 
 def certified(design: MixtureDesign, mixtures: int, spent: float | None, budget: Budget) -> tuple[MixtureDesign, Loss]:

@@ -31,7 +31,7 @@ def sampled_multiplier(rate: float, times: int, spent: float | None, budget: Bud
     def epsilon(z: float) -> float:
         return _coarse_epsilon(PoissonSampled(rate, Gaussian(z)), times, spent, delta, interval)
 
-    return _smallest(epsilon, target, tolerance, start)
+    return smallest_multiplier(epsilon, target, tolerance, start)
 
 
 def renyi_multiplier(rate: float, times: int, spent: float | None, budget: Budget) -> float:
@@ -41,7 +41,7 @@ def renyi_multiplier(rate: float, times: int, spent: float | None, budget: Budge
     def epsilon(z: float) -> float:
         return _renyi_epsilon(PoissonSampled(rate, Gaussian(z)), times, spent, delta)
 
-    return _smallest(epsilon, target, 0.01, 1.0)
+    return smallest_multiplier(epsilon, target, 0.01, 1.0)
 
 
 @lru_cache(maxsize=512)
@@ -70,7 +70,7 @@ def _renyi_epsilon(leaf: PoissonSampled, count: int, spent: float | None, delta:
     return float(accountant.get_epsilon(delta))
 
 
-def _smallest(epsilon: Callable[[float], float], target: float, tolerance: float, start: float) -> float:
+def smallest_multiplier(epsilon: Callable[[float], float], target: float, tolerance: float, start: float) -> float:
     """Smallest z with epsilon(z) <= target. Epsilon falls with z; evaluations are slow, so interpolate in logs."""
     high, at_high = start, epsilon(start)
     while at_high > target:
