@@ -38,8 +38,8 @@ def pages(folder: Path = PAGES) -> list[Page]:
 def page_of(path: Path) -> Page:
     text = path.read_text(encoding="utf-8")
     front = _FRONT.match(text)
-    if front is None:
-        raise ValueError(f"{path.name} does not begin with its functions between two lines of ---")
+    if front is None:  # prose that is tied to no function
+        return Page(path, {}, text)
     return Page(path, dict(yaml.safe_load(front[1])["functions"] or {}), text[front.end() :])
 
 
@@ -105,9 +105,9 @@ def stale(folder: Path = PAGES, root: Path = ROOT) -> list[str]:
 
 
 def write(folder: Path = PAGES, root: Path = ROOT) -> None:
-    for page in pages(folder):
+    for page in (page for page in pages(folder) if page.functions):
         lines = [f"  {name}: {function_hash(name, root)}" for name in page.functions]
-        front = "---\nfunctions:" + ("\n" + "\n".join(lines) if lines else " {}") + "\n---\n"
+        front = "\n".join(["---", "functions:", *lines, "---", ""])
         page.path.write_text(front + page.text, encoding="utf-8")
 
 
