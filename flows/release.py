@@ -41,7 +41,7 @@ def release(
     declared = spec
     if declared.rolling is not None:
         spec, plan = enter_period(declared, plan, base, resume, pay_again)
-    approval = afford(spec, plan, resume, pay_again)
+    approval = afford(spec, plan, base, resume, pay_again)
     if (published := already_published(spec, approval, base)) is not None:
         return published
     measured = recall(spec, plan, approval)

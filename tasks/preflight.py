@@ -9,6 +9,7 @@ from prefect.cache_policies import NO_CACHE
 
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.publishing.targets.base import open_target
+from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.telling.stages import stage
@@ -17,7 +18,8 @@ from understudy.tasks.telling.stages import stage
 @task(persist_result=False, cache_policy=NO_CACHE)
 @stage("asking the target and the workers")
 def check_ready(spec: ReleaseSpec, base: Path) -> None:
-    """The target could take the release, the store the measurement, and somebody is there to count."""
+    """The target is apart from the source and could take the release, the store the measurement; somebody can count."""
+    require_apart(spec, base)
     open_target(spec, base).ready(spec.name)
     MeasurementStore(Workspace.from_environment().measurements).ready()
     if spec.compute.engine == "dask" and spec.compute.scheduler is not None:

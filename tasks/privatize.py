@@ -6,6 +6,8 @@ and buys the noisy result under the two-transaction protocol of `pipelines.priva
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
@@ -20,6 +22,7 @@ from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.approving import Approval, approve, remembering, stored_measurement
 from understudy.pipelines.releasing.payments import balances_of, payments_of
 from understudy.pipelines.releasing.workspace import Workspace
+from understudy.pipelines.sources.identity import source_identity
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.telling.discretion import discreet
 from understudy.tasks.telling.events import announce_charge
@@ -28,9 +31,10 @@ from understudy.tasks.telling.stages import stage
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)
-def afford(spec: ReleaseSpec, plan: MethodPlan, resume: bool, pay_again: bool) -> Approval:
-    ledger = Ledger(Workspace.from_environment().ledger_url)
-    return approve(ledger, spec, plan, flow_run=str(flow_run.id or ""), resume=resume, pay_again=pay_again)
+def afford(spec: ReleaseSpec, plan: MethodPlan, base: Path, resume: bool, pay_again: bool) -> Approval:
+    ledger, source = Ledger(Workspace.from_environment().ledger_url), source_identity(spec.source, base)
+    run = str(flow_run.id or "")
+    return approve(ledger, spec, plan, flow_run=run, resume=resume, pay_again=pay_again, source=source)
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)

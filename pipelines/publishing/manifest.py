@@ -107,9 +107,12 @@ def noise_facts(plan: MethodPlan) -> tuple[NoiseFact, ...]:
     return tuple(NoiseFact(query=line.query, numbers=line.numbers, std=line.std) for line in plan.noise)
 
 
+_WHERE = {"uri", "table", "id", "external"}
+
+
 def public_spec(spec: ReleaseSpec) -> dict[str, Any]:
     """The spec without its addresses: where the table lives is nobody's business but the operator's."""
-    return spec.model_dump(mode="json", exclude={"source": {"uri", "table"}, "publish": True, "compute": True})
+    return spec.model_dump(mode="json", exclude={"source": _WHERE, "publish": True, "compute": True})
 
 
 def software_versions() -> dict[str, str]:

@@ -37,10 +37,12 @@ def approve(
     flow_run: str = "",
     resume: bool = False,
     pay_again: bool = False,
+    source: str = "",
 ) -> Approval:
-    """Refuse now what the ledger would refuse later: unknown account, other relation or unit, cap, changed spec."""
+    """Refuse now what the ledger would refuse later: unknown account, other relation or unit, cap, changed spec, other
+    data than was measured (`source` is its identity)."""
     require_extras(spec)
-    requests = requests_of(spec, plan, flow_run)
+    requests = requests_of(spec, plan, flow_run, source)
     if resume:
         _require_something_to_resume(ledger, spec)
     loss = ledger.check(requests, pay_again=pay_again)
@@ -48,7 +50,7 @@ def approve(
     return Approval(tuple(replace(r, attempt=n) for r, n in zip(requests, attempts, strict=True)), loss)
 
 
-def requests_of(spec: ReleaseSpec, plan: MethodPlan, flow_run: str = "") -> tuple[ChargeRequest, ...]:
+def requests_of(spec: ReleaseSpec, plan: MethodPlan, flow_run: str = "", source: str = "") -> tuple[ChargeRequest, ...]:
     """Every planned charge in the terms of the spec's account."""
     return tuple(
         ChargeRequest(
@@ -61,6 +63,7 @@ def requests_of(spec: ReleaseSpec, plan: MethodPlan, flow_run: str = "") -> tupl
             stage=charge.stage,
             event=charge.event,
             flow_run=flow_run,
+            source=source,
         )
         for charge in plan.charges
     )

@@ -35,6 +35,8 @@ def open_source(source: SourceSpec, base: Path, spec: ReleaseSpec | None = None)
     scheme, separator, rest = source.uri.partition("://")
     if source.quoted_newlines and scheme not in OBJECT_STORES and not source.uri.lower().endswith((".csv", ".csv.gz")):
         raise SpecError("source.quoted_newlines is for CSV files", "remove source.quoted_newlines")
+    if source.external and scheme != "duckdb":
+        raise SpecError("source.external is for views of DuckDB", "remove source.external")
     if not separator:
         return _file(base / source.uri, source, spec)
     if scheme == "file" and rest.startswith("/"):
@@ -42,7 +44,7 @@ def open_source(source: SourceSpec, base: Path, spec: ReleaseSpec | None = None)
     if scheme == "duckdb" and rest.startswith("/") and len(rest) > 1:
         if source.table is None:
             raise SpecError("a DuckDB source needs a table", "name it as source.table")
-        return DuckDBSource(base / rest[1:], source.table)
+        return DuckDBSource(base / rest[1:], source.table, source.external)
     if scheme in ("postgresql", "postgresql+env", "postgresql+block"):
         from understudy.pipelines.sources.databases.postgresql import PostgresSource
         from understudy.pipelines.spec.address import Database

@@ -41,6 +41,18 @@ class SourceSpec(Public):
         "declare it only of files that a program wrote; without it every line is a row of its own",
     )
 
+    id: str | None = Field(
+        None,
+        pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$",
+        description="names the data itself, wherever it lies: a measurement then belongs to this name and not to a "
+        "path or server, and is found again after a move. Two sources never share an id",
+    )
+    external: bool = Field(
+        False,
+        description="DuckDB: a view may read files and other databases; whoever can write those then decides what is "
+        "measured",
+    )
+
     @field_validator("uri")
     @classmethod
     def _public_address(cls, uri: str) -> str:
@@ -196,9 +208,9 @@ class ScheduleSpec(Public):
 
 
 _NOT_MEASURED: dict[str, Any] = dict.fromkeys(("generate", "publish", "compute", "rolling", "schedule"), True)
-_NOT_MEASURED |= {"source": {"rows_are_public"}}
+_NOT_MEASURED |= {"source": {"rows_are_public", "external"}}
 
-_ADDED_LATER = (("source", "quoted_newlines"),)
+_ADDED_LATER = (("source", "quoted_newlines"), ("source", "id"))
 """Keys that specs of earlier versions could not have: where they are left out, the hash is what it was."""
 
 

@@ -86,7 +86,7 @@ def history(name: str) -> None:
 
 
 def _details(body: dict[str, object]) -> str:
-    wanted = ("release", "snapshot", "stage", "epsilon", "delta", "reason", "sha256")
+    wanted = ("release", "snapshot", "stage", "source", "epsilon", "delta", "reason", "sha256")
     return ", ".join(f"{key} {str(body[key])[:40]}" for key in wanted if body.get(key))
 
 

@@ -224,6 +224,17 @@ def ledger_burn(charge: str, reason: str) -> None:
     burn(charge, reason)
 
 
+@ledger.command("moved")
+@_SPEC
+@click.option("--reason", required=True, help="Kept in the history for ever.")
+@_AT
+def ledger_moved(spec: Path, reason: str, at: datetime | None) -> None:
+    """Say that the data of SPEC is the data it was measured from, which now lies where SPEC says."""
+    from understudy.cli.moving import move
+
+    move(spec, reason, _with_zone(at))
+
+
 @ledger.command("export")
 def ledger_export() -> None:
     """Print the whole ledger as JSON."""

@@ -18,9 +18,11 @@ from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Composed, describe, to_json
 from understudy.pipelines.privacy.ledger.ledger import Ledger
+from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.approving import approve
 from understudy.pipelines.releasing.rolling import Entry, declared_steps, entry_of, forecast
 from understudy.pipelines.releasing.workspace import Workspace
+from understudy.pipelines.sources.identity import source_identity
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec
 from understudy.pipelines.table.domain import TableDomain
@@ -37,10 +39,11 @@ def print_plan(path: Path, assume_rows: int | None, as_json: bool, at: dt.dateti
     if as_json:
         click.echo(json.dumps(plan_json(spec, plan, rows), indent=2))
         return
-    show_plan(spec, plan, rows)
+    require_apart(spec, path.parent)
+    show_plan(spec, plan, rows, source_identity(spec.source, path.parent))
 
 
-def show_plan(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize) -> None:
+def show_plan(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize, source: str = "") -> None:
     privacy, ledger = spec.privacy, Ledger(Workspace.from_environment().ledger_url)
     entry = entry_of(ledger, spec, plan)
     loss = composed_loss([charge.event for charge in plan.charges], float(privacy.delta), privacy.relation)
@@ -61,7 +64,7 @@ def show_plan(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize) -> None:
     _print_details(plan)
     print_counting(spec, plan, rows)
     click.echo()
-    _print_balance(ledger, spec, plan, entry)
+    _print_balance(ledger, spec, plan, entry, source)
 
 
 def print_noise(lines: tuple[NoiseLine, ...], assume_rows: int) -> None:
@@ -109,7 +112,7 @@ def cautions(spec: ReleaseSpec) -> list[str]:
     return found
 
 
-def _print_balance(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan, entry: Entry) -> None:
+def _print_balance(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan, entry: Entry, source: str) -> None:
     balance = ledger.balance(spec.privacy.account)
     cap = balance.account.cap
     click.echo(
@@ -121,7 +124,7 @@ def _print_balance(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan, entry: E
             _print_series(ledger, spec, entry)
             print_forecast(ledger, spec, plan)
             return
-        approval = approve(ledger, entry.spec, plan)
+        approval = approve(ledger, entry.spec, plan, source=source)
     except (BudgetRefused, ChargeBurnt) as refusal:
         click.echo(f"this release would be refused: {refusal}")
         return

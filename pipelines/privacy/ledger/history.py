@@ -38,6 +38,7 @@ from understudy.pipelines.privacy.ledger.schema import accounts, charges, histor
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
 OPENED, CAP_CHANGED, CHARGED, MEASURED, BURNT = "opened", "cap_changed", "charged", "measured", "burnt"
+MOVED = "moved"
 _SEALED_COLUMNS = ("account", "release", "stage", "snapshot", "spec_hash", "attempt", "flow_run")
 
 
@@ -78,6 +79,23 @@ def entries(connection: Connection, account: str | None = None) -> list[HistoryE
 def charge_facts(columns: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a charge that never changes, as the history seals it."""
     return {**{name: columns[name] for name in _SEALED_COLUMNS}, "event": json.loads(columns["event"])}
+
+
+def sealed_facts(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, from a sealed line: its source is of the line, not of the charge. Older lines do not name it."""
+    return {key: value for key, value in body.items() if key != "source"}
+
+
+def source_of(connection: Connection, account: str, mid: str) -> str:
+    """Which data a charge is of: as it was charged, or as its owner last said where that moved. Empty: nobody knows."""
+    query = (
+        select(history.c.body)
+        .where(history.c.account == account, history.c.mid == mid, history.c.action.in_((CHARGED, MOVED)))
+        .order_by(history.c.seq.desc())
+        .limit(1)
+    )
+    found = connection.execute(query).scalar_one_or_none()
+    return "" if found is None else str(json.loads(found).get("source", ""))
 
 
 def verify(connection: Connection) -> VerifyReport:
@@ -155,7 +173,7 @@ class _Replay:
             named = measurement_id(body["account"], body["spec_hash"], body["snapshot"], body["stage"], body["attempt"])
             if named != line.mid or line.mid in self.states:
                 self._report(f"line {line.seq}: charge {line.mid[:12]} is a duplicate or not named by its contents")
-            self.states[line.mid], self.facts[line.mid] = (State.CHARGED.value, None), body
+            self.states[line.mid], self.facts[line.mid] = (State.CHARGED.value, None), sealed_facts(body)
             self.events[from_json(body["event"])] += 1
             self.unchecked = True
         elif line.action in (MEASURED, BURNT):
@@ -163,6 +181,9 @@ class _Replay:
                 self._report(f"line {line.seq}: charge {line.mid[:12]} was not waiting for a measurement")
             final = State.MEASURED if line.action == MEASURED else State.BURNT
             self.states[line.mid] = (final.value, body["sha256"] if final is State.MEASURED else None)
+        elif line.action == MOVED:
+            if line.mid not in self.states:
+                self._report(f"line {line.seq}: the source of charge {line.mid[:12]} moved before it was charged")
         else:
             self._report(f"line {line.seq}: unknown action {line.action!r}")
 

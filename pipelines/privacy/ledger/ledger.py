@@ -163,6 +163,8 @@ class Ledger:
             for request in requests:
                 rows.require_same_terms(account, request)
                 latest = rows.latest_attempt(connection, request)
+                if latest is not None:
+                    rows.require_same_source(connection, request, latest)
                 if latest is None or (latest.state is State.BURNT and pay_again):
                     unpaid.append(request.event)
                 elif latest.state is State.BURNT:
@@ -179,6 +181,32 @@ class Ledger:
         if latest is None:
             return 0
         return latest.attempt + (1 if pay_again and latest.state is State.BURNT else 0)
+
+    def require_same_source(self, request: ChargeRequest) -> None:
+        """Refuse a charge that was made for other data than the request is for."""
+
+        def work(connection: Connection) -> None:
+            if (found := rows.find_charge(connection, request.mid)) is not None:
+                rows.require_same_source(connection, request, found)
+
+        self._database.read(work)
+
+    def move_source(self, mids: Sequence[str], source: str, reason: str) -> list[str]:
+        """The owner's word that the data of these charges is the same, and is now known as `source`."""
+        if not reason.strip():
+            raise SpecError("A source moves only for a recorded reason.", "Say why, in words, with --reason.")
+
+        def work(connection: Connection) -> list[str]:
+            known = []
+            for charge in (rows.get_charge(connection, mid) for mid in mids):
+                rows.get_account(connection, charge.account, lock=True)
+                known.append(ledger_history.source_of(connection, charge.account, charge.mid))
+                if known[-1] != source:
+                    body = {"source": source, "was": known[-1], "reason": reason}
+                    ledger_history.append(connection, charge.account, ledger_history.MOVED, charge.mid, body)
+            return known
+
+        return self._database.write(work)
 
     # Look-ups
 
@@ -227,6 +255,7 @@ class Ledger:
             rows.require_same_terms(account, request)
             found = rows.find_charge(connection, request.mid)
             if found is not None:
+                rows.require_same_source(connection, request, found)
                 return found
             rows.require_previous_burnt(connection, request)
             rows.require_one_measurement(connection, request)
@@ -323,6 +352,8 @@ class Ledger:
         }
         connection.execute(insert(charges).values(**values, lease_until=self._database.now + lease))
         body = ledger_history.charge_facts(values)
+        if request.source:
+            body["source"] = request.source
         ledger_history.append(connection, request.account, ledger_history.CHARGED, request.mid, body)
 
     def _prepare_composition(self, request: ChargeRequest) -> None:

@@ -41,7 +41,8 @@ class Account:
 class ChargeRequest:
     """One thing to buy. `mid` names it for ever: asking again for the same `mid` never pays or draws again.
 
-    `attempt` is 0 until a charge was burnt and its owner decided to pay again for the same stage.
+    `attempt` is 0 until a charge was burnt and its owner decided to pay again for the same stage. `source` says which
+    data it is of, as `sources.identity` knows it (empty: nobody can tell); a spec's text may name two places with it.
     """
 
     account: str
@@ -54,6 +55,7 @@ class ChargeRequest:
     event: Event
     flow_run: str = ""
     attempt: int = 0
+    source: str = ""
 
     @property
     def mid(self) -> str:

@@ -136,6 +136,20 @@ def require_same_terms(account: Account, request: ChargeRequest) -> None:
         )
 
 
+def require_same_source(connection: Connection, request: ChargeRequest, found: Charge) -> None:
+    """A measurement is used for the data it is of, not for whatever the same words name in another place."""
+    known = ledger_history.source_of(connection, found.account, found.mid)
+    if found.state is State.BURNT or not known or not request.source or known == request.source:
+        return
+    raise SpecError(
+        f"Snapshot {request.snapshot!r} of {request.release!r} was measured from {known}; the spec now names "
+        f"{request.source}. Nothing was charged and nothing was read.",
+        "If that is other data, say so: give it a `source.id`, a snapshot or a name of its own, and it is measured and "
+        "charged by itself. If it is the same data, which moved: understudy ledger moved SPEC --reason ..., and what "
+        "was paid for is used.",
+    )
+
+
 def require_previous_burnt(connection: Connection, request: ChargeRequest) -> None:
     """Paying again is for burnt charges: anything else has, or may still get, a measurement that is free to
     use."""

@@ -101,6 +101,7 @@ class Purchases:
             if found.state is State.CHARGED and found.holder == holder:
                 self._on_event("charged", found)
                 return self._draw_and_keep(found, mechanism)
+            self._ledger.require_same_source(request)
             return self._reuse(self._settled(found))
 
     def _draw_and_keep(self, charge: Charge, mechanism: Mechanism[Any]) -> Measurement:

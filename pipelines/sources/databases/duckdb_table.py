@@ -16,6 +16,11 @@ from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS
 
+_EXTERNAL = (
+    "load what it reads into a table of the database; or, if whoever can change those files may decide what is "
+    "measured, allow it with `source.external: true`"
+)
+
 
 @dataclass(frozen=True)
 class DuckDBSource:
@@ -23,6 +28,7 @@ class DuckDBSource:
 
     path: Path
     table: str
+    external: bool = False
 
     def schema(self) -> pa.Schema:
         with self.connect() as connection:
@@ -87,9 +93,14 @@ class DuckDBSource:
         try:
             with duckdb.connect(self.path, read_only=True) as connection:
                 connection.execute("SET enable_progress_bar = false")
+                if not self.external:  # for every connection of this process to the file, and never to be taken back
+                    connection.execute("SET enable_external_access = false")
                 yield connection
         except (duckdb.Error, pa.ArrowException) as error:
             text = str(error).lower()
+            if isinstance(error, duckdb.PermissionException) and not self.external:
+                problem = f"the view {self.table!r} of {self.path} reads files or other databases"
+                raise SpecError(problem, _EXTERNAL) from None
             if "lock" in text or "different configuration" in text:
                 problem = f"the database {self.path} is locked by a process that writes to it"
                 raise SourceError(problem, "run the release when the writer has closed it") from None

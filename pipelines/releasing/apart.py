@@ -1,0 +1,71 @@
+"""A release is never written where its source is read, nor the source kept where releases are published.
+
+A folder that is both counts its own synthetic rows in the next release, and a published folder that holds the private
+table hands it out. So neither may lie inside the other: symbolic links are followed, also those inside the source's
+folder, and folders that two names lead to (mounts, letter case) are one folder. A table of the same database is another
+matter: there, a table that Understudy did not publish is never replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.sources.identity import local_path, object_path
+from understudy.pipelines.spec.model import ReleaseSpec
+
+
+def require_apart(spec: ReleaseSpec, base: Path) -> None:
+    """Raise SpecError before anything is read, if source and target share a place."""
+    stored, published = object_path(spec.source.uri), object_path(spec.publish.to)
+    if stored is not None and published is not None:
+        if _begins(published, stored):
+            raise _inside("publish.to", "source.uri")
+        if _begins(stored, published):
+            raise _inside("source.uri", "publish.to")
+    source, target = local_path(spec.source.uri, base), local_path(spec.publish.to, base)
+    if source is None or target is None:
+        return
+    databases = [address.startswith("duckdb://") for address in (spec.source.uri, spec.publish.to)]
+    if all(databases):
+        return
+    if any(_is_in(target, place) for place in (source, *_linked_from(source))):
+        raise _inside("publish.to", "source.uri")
+    if any(_is_in(place, target) for place in (source, *_linked_from(source))):
+        raise _inside("source.uri", "publish.to")
+
+
+def _inside(inner: str, outer: str) -> SpecError:
+    return SpecError(
+        f"{inner} lies inside {outer}: a release would be counted as private rows by the next one, or the private "
+        "table be handed out with the releases",
+        "publish to a folder that is neither inside the source nor around it; nothing was read or charged",
+    )
+
+
+def _begins(longer: tuple[str, ...], shorter: tuple[str, ...]) -> bool:
+    return longer[: len(shorter)] == shorter
+
+
+def _is_in(inner: Path, outer: Path) -> bool:
+    return any(_same(place, outer) for place in (inner, *inner.parents))
+
+
+def _same(one: Path, other: Path) -> bool:
+    if one == other:
+        return True
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there yet
+        return False
+
+
+def _linked_from(folder: Path) -> Iterator[Path]:
+    """Where symbolic links inside a source's folder lead."""
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            entry = Path(place, name)
+            if entry.is_symlink():
+                yield entry.resolve()
