@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import absl.logging
 import pytest
 
 # Read once when prefect is first imported, so set before any test imports it.
@@ -14,6 +16,10 @@ os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
 os.environ.setdefault("DO_NOT_TRACK", "1")
 os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+
+# absl (of dp-accounting) keeps the stderr of the moment it is imported, and Prefect's logging set-up closes it unless
+# it is the process's own: that would be pytest's capture file.
+absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 pytest_plugins = ["tests.postgres", "tests.randomness"]
 
