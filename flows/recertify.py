@@ -11,6 +11,7 @@ from prefect.cache_policies import NO_CACHE
 from understudy.pipelines.errors import ValidationFailed
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
+from understudy.pipelines.privacy.stating import at_most
 from understudy.pipelines.releasing.recertifying import Certificate, recertify_release
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.tasks.telling.reporting import artifact_key
@@ -52,8 +53,9 @@ def recertify(places: list[str], with_ledger: bool = True) -> list[Recertified]:
 
 
 def report(place: str, certificate: Certificate) -> None:
+    delta = certificate.manifest.guarantee.delta
     create_table_artifact(
         [{"check": f.what, "holds": f.holds, "detail": f.detail} for f in certificate.findings],
         key=artifact_key("recertify", certificate.manifest.name),
-        description=f"{place}: epsilon {certificate.epsilon:.6g} at delta {certificate.manifest.guarantee.delta:g}",
+        description=f"{place}: epsilon {at_most(certificate.epsilon, 6)} at delta {at_most(delta, 6)}",
     )

@@ -40,7 +40,8 @@ class Synthesizer:
     """The fit/sample habit: `Synthesizer(spec).fit(table).sample(1000)`.
 
     `spec` is a mapping, a file or a `ReleaseSpec`. A mapping may leave out `source` (give `snapshot` at the top) and
-    `publish`. The account must be open, or `cap=(epsilon, delta)` opens it with the spec's relation and unit.
+    `publish`. The account must be open, or `cap=(epsilon, delta)` opens it with the spec's relation and unit and the
+    filter that the spec's method needs (gdp where it can hold the release, else renyi at the order best for it).
     """
 
     def __init__(
@@ -70,10 +71,11 @@ class Synthesizer:
         from understudy.pipelines.sources.period import of_period
         from understudy.pipelines.table.domain import TableDomain
 
-        ledger, store = self._ledger(), MeasurementStore(self._workspace.measurements)
-        known = charges_known(ledger, self.spec)
         domain, method = TableDomain.of(self.spec), method_named(self.spec.method.name)
         plan = method.plan(self.spec, domain)
+        ledger, store = self._ledger(), MeasurementStore(self._workspace.measurements)
+        self._open_account(ledger, plan)
+        known = charges_known(ledger, self.spec)
         spec = enter_series(ledger, store, self.spec, plan, pay_again)
         plan = replace(plan, steps=(*plan.steps, *declared_steps(self.spec)))
         approval = approve(ledger, spec, plan, pay_again=pay_again)
@@ -138,14 +140,21 @@ class Synthesizer:
 
     def _ledger(self) -> Any:
         from understudy.pipelines.privacy.ledger.ledger import Ledger
+
+        return Ledger(self._workspace.ledger_url)
+
+    def _open_account(self, ledger: Any, plan: Any) -> None:
+        """An account that is open keeps its filter: what that cannot hold is refused when the plan is approved."""
+        from understudy.pipelines.privacy.filters import needed_filter
         from understudy.pipelines.privacy.relation import Budget
 
-        ledger = Ledger(self._workspace.ledger_url)
-        if self._cap is not None:
-            privacy = self.spec.privacy
-            cap = Budget(*(Decimal(str(amount)) for amount in self._cap))
-            ledger.open_account(privacy.account, privacy.relation, privacy.protected_unit, cap, "opened from Python")
-        return ledger
+        if self._cap is None:
+            return
+        privacy = self.spec.privacy
+        cap = Budget(*(Decimal(str(amount)) for amount in self._cap))
+        known = any(account.name == privacy.account for account in ledger.accounts())
+        rule = None if known else needed_filter([c.event for c in plan.charges], cap, privacy.relation)
+        ledger.open_account(privacy.account, privacy.relation, privacy.protected_unit, cap, "opened from Python", rule)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ would have, so that large marginals are chosen only when they are worth their no
 
 Relation, sensitivity. Scores are whole numbers of rows. A unit of k rows moves the L1 distance of any marginal by at
   most k (ADD_REMOVE) or 2 k (REPLACE_ONE); the copy and the penalty are public. Measured counts: `marginals.mechanism`.
-Events. A round costs Composed(choice, measurement): a zCDP event of the exponential mechanism and a Gaussian. The
+Events. A round costs Composed(choice, measurement): the exponential mechanism's range and a Gaussian, both of which
+  have a mu (Gaussian DP), so that all rounds together are one Gaussian to the account (docs/proofs/selection.md). The
   number of rounds and the noise of each are fixed by the plan, so every event is known before a row is read. Each
   round is one purchase: its choice and its noisy counts are charged, drawn once and stored together.
 Noise unit. The std of a count in rows; the epsilon of a choice is pure.
@@ -35,7 +36,7 @@ from understudy.pipelines.privacy.relation import Budget, Relation, Unit, counts
 from understudy.pipelines.privacy.rounding import planned
 
 ONE_WAY_STAGE = "one-way"
-CHOICE_SHARE = 0.1  # of a round's budget: a poor choice wastes the round, but noise hurts every cell of it
+CHOICE_SHARE = 0.15  # of a round's mu^2: a poor choice wastes the round, but noise hurts every cell of it
 
 Model = Callable[[Sequence[tuple[Clique, np.ndarray, float]]], Callable[[Clique], np.ndarray]]
 """Fits a copy to the marginals released so far; the result gives the copy's counts of any clique."""
@@ -109,12 +110,11 @@ def plan_rounds(
     sensitivity = counts_sensitivity(relation, unit.max_rows)
 
     def at(level: float) -> AdaptivePlan:
-        rho = 1 / (2 * level * level)
-        in_round = rho * (1 - one_way_share) / rounds
+        in_round = (1 - one_way_share) / (rounds * level * level)  # of mu^2
         z_one_way = level / math.sqrt(one_way_share)
         stds = noise_stds((1 / columns,) * columns, planned(z_one_way), sensitivity)
-        z_round = 1 / math.sqrt(2 * in_round * (1 - CHOICE_SHARE))
-        epsilon = selection_epsilon(in_round * CHOICE_SHARE)
+        z_round = 1 / math.sqrt(in_round * (1 - CHOICE_SHARE))
+        epsilon = selection_epsilon(math.sqrt(in_round * CHOICE_SHARE))
         each_round = RoundNoise(epsilon, one_table_noise(planned(z_round), relation, unit))
         return AdaptivePlan(tuple(candidates), rounds, MarginalNoise(stds, relation, unit), each_round)
 

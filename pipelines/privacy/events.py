@@ -16,6 +16,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from understudy.pipelines.privacy.stating import at_least, at_most
+
 
 def _require_positive(name: str, value: float) -> None:
     if not (math.isfinite(value) and value > 0):
@@ -34,12 +36,22 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class ZeroConcentrated:
-    """A rho-zCDP release: the discrete Gaussian (rho = 1/(2 z^2)), the exponential mechanism (rho = eps^2/8)."""
+    """A rho-zCDP release: the discrete Gaussian (rho = 1/(2 z^2)); in old ledgers the exponential mechanism too."""
 
     rho: float
 
     def __post_init__(self) -> None:
         _require_positive("rho", self.rho)
+
+
+@dataclass(frozen=True)
+class BoundedRange:
+    """A release whose privacy losses, over all outcomes, differ by at most `epsilon`: the exponential mechanism."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _require_positive("epsilon", self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,22 @@ class PoissonSampled:
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
             raise ValueError("a sampling rate lies in (0, 1]")
+
+
+@dataclass(frozen=True)
+class Approximate:
+    """A release that is `event` except with probability `delta`, under either neighbour.
+
+    P = (1 - delta) P' + delta P'' and Q = (1 - delta) Q' + delta Q'' where the pair P', Q' costs what `event` says
+    and nothing is known of P'', Q''. Such deltas add up beside the loss of the events.
+    """
+
+    event: Event
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < 1:
+            raise ValueError("an event's own delta lies strictly between 0 and 1")
 
 
 @dataclass(frozen=True)
@@ -98,7 +126,17 @@ class Parallel:
             raise ValueError("parallel composition needs at least one event")
 
 
-Event: TypeAlias = Gaussian | ZeroConcentrated | RenyiCurve | PoissonSampled | SelfComposed | Composed | Parallel
+Event: TypeAlias = (
+    Gaussian
+    | ZeroConcentrated
+    | BoundedRange
+    | RenyiCurve
+    | PoissonSampled
+    | Approximate
+    | SelfComposed
+    | Composed
+    | Parallel
+)
 
 
 def to_json(event: Event) -> dict[str, Any]:
@@ -108,10 +146,14 @@ def to_json(event: Event) -> dict[str, Any]:
             return {"kind": "gaussian", "noise_multiplier": z}
         case ZeroConcentrated(rho):
             return {"kind": "zcdp", "rho": rho}
+        case BoundedRange(epsilon):
+            return {"kind": "bounded_range", "epsilon": epsilon}
         case RenyiCurve(orders, epsilons):
             return {"kind": "renyi", "orders": list(orders), "epsilons": list(epsilons)}
         case PoissonSampled(rate, inner):
             return {"kind": "poisson_sampled", "rate": rate, "event": to_json(inner)}
+        case Approximate(inner, delta):
+            return {"kind": "approximate", "delta": delta, "event": to_json(inner)}
         case SelfComposed(inner, count):
             return {"kind": "self_composed", "count": count, "event": to_json(inner)}
         case Composed(events):
@@ -126,6 +168,8 @@ def from_json(tree: dict[str, Any]) -> Event:
             return Gaussian(float(z))
         case {"kind": "zcdp", "rho": rho}:
             return ZeroConcentrated(float(rho))
+        case {"kind": "bounded_range", "epsilon": epsilon}:
+            return BoundedRange(float(epsilon))
         case {"kind": "renyi", "orders": orders, "epsilons": epsilons}:
             return RenyiCurve(tuple(map(float, orders)), tuple(map(float, epsilons)))
         case {"kind": "poisson_sampled", "rate": rate, "event": inner}:
@@ -133,6 +177,8 @@ def from_json(tree: dict[str, Any]) -> Event:
             if not isinstance(gaussian, Gaussian):
                 raise ValueError("only a Gaussian can be Poisson-sampled")
             return PoissonSampled(float(rate), gaussian)
+        case {"kind": "approximate", "delta": delta, "event": inner}:
+            return Approximate(from_json(inner), float(delta))
         case {"kind": "self_composed", "count": count, "event": inner}:
             return SelfComposed(from_json(inner), int(count))
         case {"kind": "composed", "events": events}:
@@ -146,13 +192,17 @@ def describe(event: Event) -> str:
     """The event in one line, for plans, manifests and cards."""
     match event:
         case Gaussian(z):
-            return f"Gaussian(noise multiplier {z:.6g})"
+            return f"Gaussian(noise multiplier {at_least(z, 6)})"
         case ZeroConcentrated(rho):
-            return f"zCDP(rho {rho:.6g})"
+            return f"zCDP(rho {at_most(rho, 6)})"
+        case BoundedRange(epsilon):
+            return f"choice(range {at_most(epsilon, 6)})"
         case RenyiCurve(orders, _):
             return f"Renyi curve at {len(orders)} orders"
         case PoissonSampled(rate, inner):
-            return f"Poisson sample at rate {rate:.6g} of {describe(inner)}"
+            return f"Poisson sample at rate {at_most(rate, 6)} of {describe(inner)}"
+        case Approximate(inner, delta):
+            return f"{describe(inner)} but for probability {at_most(delta, 6)}"
         case SelfComposed(inner, count):
             return f"{count} x {describe(inner)}"
         case Composed(events):

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from understudy.pipelines.counting.counting import count_marginals
 from understudy.pipelines.methods.base import Agreement
+from understudy.pipelines.privacy.stating import at_most
 from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.samples import sample_grid
 from understudy.pipelines.publishing.svg import bar_chart, budget_gauge, heat_map
@@ -51,15 +52,18 @@ def render_card(
         "snapshot": escape(manifest.snapshot),
         "release_id": escape(manifest.release_id),
         "created_at": escape(manifest.created_at),
-        "epsilon": f"{manifest.guarantee.epsilon:.3g}",
-        "delta": f"{manifest.guarantee.delta:.2g}",
+        "epsilon": at_most(manifest.guarantee.epsilon, 3),
+        "delta": at_most(manifest.guarantee.delta, 2),
         "rows": f"{manifest.rows:,}",
         "columns": str(len(manifest.columns)),
         "method": escape(manifest.method),
         "sentence": escape(manifest.guarantee.sentence),
         "unit": escape(manifest.guarantee.unit),
         "accountant": escape(manifest.guarantee.accountant),
-        "gauge": budget_gauge(spent_before, manifest.account.spent_epsilon, float(manifest.account.cap_epsilon)),
+        "gauge": budget_gauge(spent_before, manifest.account.spent_epsilon, manifest.account.cap_epsilon),
+        "filter": escape(manifest.account.filter),
+        "theorem": escape(manifest.account.theorem),
+        "cap_delta": escape(manifest.account.cap_delta),
         "account": escape(manifest.account.name),
         "steps": "".join(f"<li>{escape(step)}</li>" for step in manifest.steps),
         "distributions": _distributions(encoded.columns, domain, measured),

@@ -13,6 +13,7 @@ from understudy.pipelines.methods.base import MethodPlan
 from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import describe, to_json
 from understudy.pipelines.privacy.relation import Relation, Unit
+from understudy.pipelines.privacy.stating import at_most
 from understudy.pipelines.spec.columns import Public
 from understudy.pipelines.spec.model import ReleaseSpec
 
@@ -29,6 +30,8 @@ class ChargedEvent(Public):
 
 
 class Guarantee(Public):
+    """The loss of this release alone: its events were fixed by its plan, so any accountant of fixed events may say."""
+
     sentence: str
     relation: Relation
     unit: str
@@ -39,12 +42,18 @@ class Guarantee(Public):
 
 
 class AccountState(Public):
-    """The account when this release was published: losses of all its releases composed, not added."""
+    """The account when this release was published: what its filter counts of all its releases, not a sum of losses.
+
+    `filter` and `theorem` say which rule holds the cap however later releases are chosen; manifests from before filters
+    have neither.
+    """
 
     name: str
     cap_epsilon: str
     cap_delta: str
     spent_epsilon: float
+    filter: str = ""
+    theorem: str = ""
     releases_charged: int
     history_head: str = Field("", description="hash of the account's newest entry: a rewritten ledger lacks it")
 
@@ -121,8 +130,9 @@ def software_versions() -> dict[str, str]:
 
 
 def _sentence(loss: Loss, relation: Relation, unit: Unit) -> str:
+    epsilon, delta = at_most(loss.epsilon), at_most(loss.delta, 3)
     change = "adding or removing" if relation is Relation.ADD_REMOVE else "replacing"
     return (
-        f"This release is ({loss.epsilon:.4g}, {loss.delta:.3g})-differentially private: {change} {unit} changes the "
-        f"probability of any published outcome by a factor of at most e^{loss.epsilon:.4g}, up to {loss.delta:.3g}."
+        f"This release is ({epsilon}, {delta})-differentially private: {change} {unit} changes the "
+        f"probability of any published outcome by a factor of at most e^{epsilon}, up to {delta}."
     )

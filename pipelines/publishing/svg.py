@@ -8,6 +8,8 @@ from html import escape
 
 import numpy as np
 
+from understudy.pipelines.privacy.stating import at_most
+
 MEASURED = "#9aa5b1"
 SYNTHETIC = "#0b6e75"
 INK = "#52606d"
@@ -109,18 +111,18 @@ def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *,
     return "".join([*parts, "</svg>"])
 
 
-def budget_gauge(before: float, after: float, cap: float, *, width: int = 640) -> str:
-    """What the account had spent, what this release added (composed), and the cap."""
+def budget_gauge(before: float, after: float, cap: str, *, width: int = 640) -> str:
+    """What the account had spent, what this release added (composed), and the cap as it was written."""
 
     def x(epsilon: float) -> float:
-        return min(epsilon / cap, 1.0) * width
+        return min(epsilon / float(cap), 1.0) * width
 
     return (
         f'<svg viewBox="0 0 {width} 44" role="img" xmlns="http://www.w3.org/2000/svg">'
         f'<rect x="0" y="4" width="{width}" height="16" rx="3" fill="#e4e7eb"/>'
         f'<rect x="0" y="4" width="{x(after):.1f}" height="16" rx="3" fill="{SYNTHETIC}"/>'
         f'<rect x="0" y="4" width="{x(before):.1f}" height="16" rx="3" fill="{MEASURED}"/>'
-        f'<text x="0" y="38" font-size="11" fill="{INK}">spent {after:.4g} of {cap:.4g} '
-        f"(before this release: {before:.4g})</text>"
-        f'<text x="{width}" y="38" font-size="11" fill="{INK}" text-anchor="end">epsilon cap {cap:.4g}</text></svg>'
+        f'<text x="0" y="38" font-size="11" fill="{INK}">spent {at_most(after)} of {escape(cap)} '
+        f"(before this release: {at_most(before)})</text>"
+        f'<text x="{width}" y="38" font-size="11" fill="{INK}" text-anchor="end">epsilon cap {escape(cap)}</text></svg>'
     )

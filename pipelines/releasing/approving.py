@@ -7,8 +7,9 @@ from typing import Any
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.base import MethodPlan
-from understudy.pipelines.privacy.accounting import Loss, composed_loss
+from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.ledger.ledger import Charge, ChargeRequest, Ledger, State
+from understudy.pipelines.privacy.ledger.records import charged_loss
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
@@ -19,7 +20,7 @@ from understudy.pipelines.spec.model import ReleaseSpec
 
 @dataclass(frozen=True)
 class Approval:
-    """The requests of a release that the ledger would accept, and the account's loss once they are paid."""
+    """The requests of a release that the ledger would accept, and what the account will then have spent."""
 
     requests: tuple[ChargeRequest, ...]
     loss_after: Loss
@@ -92,10 +93,9 @@ def remembering(purchase: Purchase, spec: ReleaseSpec) -> Purchase:
 
 
 def loss_without(ledger: Ledger, account: str, mids: tuple[str, ...]) -> Loss:
-    """What the account had spent on everything but these charges."""
-    terms = ledger.account(account)
-    others = [charge.event for charge in ledger.charges(account) if charge.mid not in mids]
-    return composed_loss(others, float(terms.cap.delta), terms.relation)
+    """What the account had spent, by its filter, on everything but these charges."""
+    others = tuple((charge.event, 1) for charge in ledger.charges(account) if charge.mid not in mids)
+    return charged_loss(others, ledger.account(account))
 
 
 def settled_charges(ledger: Ledger, approval: Approval) -> list[Charge]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from understudy.pipelines.privacy.accounting import Loss, composed_loss
 from understudy.pipelines.privacy.ledger.ledger import Account, Balance, Charge, Ledger
 from understudy.pipelines.privacy.ledger.names import SEPARATOR, is_period_account, parent_of
+from understudy.pipelines.privacy.stating import at_most, spent_text
 from understudy.pipelines.releasing.rolling import STAGE
 from understudy.pipelines.spec.model import ReleaseSpec
 
@@ -31,7 +32,8 @@ class Payment:
 
     @property
     def sentence(self) -> str:
-        cost = f"epsilon {self.cost.epsilon:.4f} at delta {self.cost.delta:g} ({self.cost.accountant})"
+        epsilon, delta = spent_text(self.cost.epsilon), at_most(self.cost.delta, 6)
+        cost = f"epsilon {epsilon} at delta {delta} ({self.cost.accountant})"
         if not self.drawn:
             times = "" if len(self.charges) == 1 else f", {len(self.charges)} copies"
             return f"{cost}, charged to {self.account} for every period of its series{times}; nothing drawn"

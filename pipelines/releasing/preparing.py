@@ -55,6 +55,8 @@ def prepare_release(
             cap_epsilon=str(balance.account.cap.epsilon),
             cap_delta=str(balance.account.cap.delta),
             spent_epsilon=balance.spent.epsilon,
+            filter=balance.account.filter.name,
+            theorem=balance.account.filter.theorem,
             releases_charged=balance.charges,
             history_head=balance.history_head,
         ),

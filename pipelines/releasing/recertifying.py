@@ -19,6 +19,7 @@ from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import from_json, to_json
 from understudy.pipelines.privacy.ledger.ledger import Ledger, State
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
+from understudy.pipelines.privacy.stating import at_most
 from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.targets.base import table_target
 from understudy.pipelines.publishing.targets.directory import MANIFEST
@@ -62,11 +63,15 @@ def _guarantee(manifest: Manifest) -> tuple[float, list[Finding]]:
     # The stated loss was rounded up; a newer accountant may prove a smaller one, which only helps.
     same = loss.epsilon <= stated.epsilon + 1e-9
     spec = manifest.spec["privacy"]
+    found = at_most(loss.epsilon, 6)
+    # Sentences written before filters were rounded to the nearest digit.
+    words = [at_most(stated.epsilon)] + ([] if manifest.account.filter else [f"{stated.epsilon:.4g}"])
+    told = any(f"({text}, " in stated.sentence for text in words)
     within = loss.epsilon <= float(spec["epsilon"]) + 1e-9
     return loss.epsilon, [
-        Finding("epsilon", same, f"{loss.epsilon:.6g} by {loss.accountant}, the manifest says {stated.epsilon:.6g}"),
-        Finding("budget of the spec", within, f"{loss.epsilon:.6g} of {spec['epsilon']}"),
-        Finding("sentence", f"({stated.epsilon:.4g}, " in stated.sentence, "the words say what the numbers say"),
+        Finding("epsilon", same, f"{found} by {loss.accountant}, the manifest says {at_most(stated.epsilon, 6)}"),
+        Finding("budget of the spec", within, f"{found} of {spec['epsilon']}"),
+        Finding("sentence", told, "the words say what the numbers say"),
     ]
 
 

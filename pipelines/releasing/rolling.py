@@ -13,8 +13,9 @@ ADD_REMOVE, a unit touches one period's release only, and the worst of them coun
 
 1. The account pays once for the series: a charge of one period's event, stage `disjoint periods`. It buys the
    right to make that event in each period, and what is stored for it is the declaration. No noise is drawn.
-2. Each period has an account of its own, `account@series@period`, whose cap is exactly what the series paid for. Nobody
-   can open or name it (`@` is not a letter of account names), so only this module spends from it.
+2. Each period has an account of its own, `account@series@period`, with the filter of the account that pays, whose cap
+   is exactly what the series paid for by that filter. Nobody can open or name it (`@` is not a letter of account
+   names), so only this module spends from it.
 
 Soundness. Let E be the event. A series is its spec without snapshot, addresses and date bounds, together with E, so
 nothing but E is ever charged to its periods' accounts. T1 refuses a period's account a second spec, hence a second
@@ -40,10 +41,10 @@ from typing import Any
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.base import MethodPlan
-from understudy.pipelines.privacy.accounting import composed_loss
-from understudy.pipelines.privacy.events import Composed, Event, SelfComposed, to_json
+from understudy.pipelines.privacy.events import Composed, Event, to_json
 from understudy.pipelines.privacy.ledger.ledger import Account, ChargeRequest, Ledger
 from understudy.pipelines.privacy.ledger.names import SEPARATOR, period_account, series_prefix
+from understudy.pipelines.privacy.ledger.records import loss_of
 from understudy.pipelines.privacy.ledger.rows import measured_otherwise
 from understudy.pipelines.privacy.ledger.spend import EventCallback, Purchases
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
@@ -251,7 +252,7 @@ def _pay(
 
 def _open(ledger: Ledger, parent: Account, entry: Entry, event: Event) -> None:
     assert entry.series is not None
-    loss = composed_loss([SelfComposed(event, entry.copies)], float(parent.cap.delta), parent.relation)
+    loss = loss_of(((event, entry.copies),), parent)
     cap = Budget(Decimal(repr(loss.epsilon)), parent.cap.delta)
     name = entry.spec.privacy.account
     if any(account.name == name for account in ledger.accounts()):

@@ -22,6 +22,7 @@ from prefect.artifacts import (
 from understudy.pipelines.methods.base import MethodPlan, Progress
 from understudy.pipelines.privacy.events import describe
 from understudy.pipelines.privacy.ledger.ledger import Balance
+from understudy.pipelines.privacy.stating import left_text, spent_text
 from understudy.pipelines.publishing.samples import sample_grid
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
@@ -102,8 +103,8 @@ def report_spend(spec: ReleaseSpec, plan: MethodPlan, balances: Sequence[Balance
     charges = "\n".join(f"- `{charge.stage}`: {describe(charge.event)}" for charge in plan.charges)
     happened = "\n".join(f"- {note}" for note in notes)
     table = "\n".join(
-        f"| {balance.account.name} | {balance.spent.epsilon:.4f} | {balance.account.cap.epsilon} "
-        f"| {float(balance.left):.4f} | {balance.charges} | {balance.burnt} |"
+        f"| {balance.account.name} | {spent_text(balance.spent.epsilon)} | {balance.account.cap.epsilon} "
+        f"| {left_text(balance.left)} | {balance.charges} | {balance.burnt} |"
         for balance in balances
     )
     create_markdown_artifact(
@@ -111,5 +112,5 @@ def report_spend(spec: ReleaseSpec, plan: MethodPlan, balances: Sequence[Balance
         f"| account | spent | cap | left | charges | burnt |\n|---|---|---|---|---|---|\n"
         f"{table}\n",
         key=artifact_key(spec.name, "spend"),
-        description="What was spent and what is left, composed over all releases of the account",
+        description="What was spent and what is left, as the account's filter counts all its releases",
     )

@@ -45,12 +45,13 @@ class Studio:
             image=self.images[~self.test].reshape(-1, 8, 8),
             digit=self.labels[~self.test],
         )
+        self.account = "pictures"
         self.spec = folder / "digits.yaml"
         self.spec.write_text(SPEC)
 
     @property
     def charges(self) -> list[Charge]:
-        return Ledger(f"sqlite:///{self.home / 'ledger.db'}").charges("pictures")
+        return Ledger(f"sqlite:///{self.home / 'ledger.db'}").charges(self.account)
 
     @property
     def latest(self) -> Path:
@@ -105,6 +106,13 @@ def test_killed_in_the_middle_of_training(studio: Studio, run: Run) -> None:
 
 def test_steps_are_bought_in_chunks_and_kept_when_killed(studio: Studio, run: Run) -> None:
     text = SPEC.replace("frequencies: 500}", "frequencies: 100, release: steps, rate: 0.05, steps: 120}")
+    studio.spec.write_text(text)
+    refused = run("plan", studio.spec)
+    assert refused.exit_code == 2
+    assert "--filter renyi --order" in refused.output  # and which order is best for this release
+    opened = run("ledger", "open", "sampled", "--epsilon", 10, "--delta", "1e-5", "--filter", "renyi")
+    assert opened.exit_code == 0, opened.output
+    text, studio.account = text.replace("account: pictures", "account: sampled"), "sampled"
     studio.spec.write_text(text.replace("training_steps: 250", "training_steps: 20"))
     many = studio.folder / "many.yaml"
     many.write_text(text.replace("steps: 120", "steps: 500"))
@@ -117,8 +125,10 @@ def test_steps_are_bought_in_chunks_and_kept_when_killed(studio: Studio, run: Ru
     charges = studio.charges
     assert charges[0] == first[0]  # not drawn anew
     assert [charge.event.count for charge in charges] == [50, 50, 20]  # type: ignore[union-attr]
-    loss = Ledger(f"sqlite:///{studio.home / 'ledger.db'}").balance("pictures").spent
-    assert 3.8 < loss.epsilon <= 4.0
+    manifest = json.loads((studio.latest / "manifest.json").read_text())
+    assert 3.8 < manifest["guarantee"]["epsilon"] <= 4.0
+    assert manifest["account"]["spent_epsilon"] > manifest["guarantee"]["epsilon"]  # two numbers, two names
+    assert manifest["account"]["filter"].startswith("renyi at order ")
     assert Relation.ADD_REMOVE.value in (studio.latest / "manifest.json").read_text()
 
 

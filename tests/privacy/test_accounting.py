@@ -13,8 +13,8 @@ from understudy.pipelines.privacy.accounting import (
     calibrate,
     calibrate_gaussian,
     composed_loss,
-    gaussian_delta,
 )
+from understudy.pipelines.privacy.curves import gaussian_delta
 from understudy.pipelines.privacy.events import (
     Composed,
     Gaussian,

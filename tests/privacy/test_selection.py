@@ -7,9 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import binom, chi2
 
-from understudy.pipelines.privacy.events import ZeroConcentrated
+from understudy.pipelines.privacy.curves import bounded_range_mu
 from understudy.pipelines.privacy.noise.selection import (
     choose,
     coin_exp,
@@ -72,11 +74,17 @@ def test_neighbouring_scores_change_no_probability_by_more_than_epsilon() -> Non
         assert np.abs(np.log(ratio)).max() <= epsilon + 1e-12
 
 
-def test_the_cost_is_that_of_the_bounded_range_and_rounds_down() -> None:
-    epsilon = selection_epsilon(0.01)
-    assert epsilon <= math.sqrt(0.08)
-    assert selection_event(epsilon) == ZeroConcentrated(float(epsilon) ** 2 / 8)
-    assert selection_event(epsilon).rho <= 0.01
+@settings(deadline=None)
+@given(st.floats(1e-5, 20))
+def test_the_cost_is_that_of_the_bounded_range_and_rounds_towards_privacy(mu: float) -> None:
+    epsilon = selection_epsilon(mu)
+    event = selection_event(epsilon)
+    assert Fraction(event.epsilon) >= epsilon  # charged for no less than what is drawn
+    assert bounded_range_mu(event.epsilon) <= mu
+    assert bounded_range_mu(event.epsilon + 2.1e-6) > mu  # and no budget is left lying
+
+
+def test_a_choice_returns_its_event() -> None:
     assert choose([5], 1, Fraction(1, 2), Seeded(0)) == (0, selection_event(Fraction(1, 2)))
 
 

@@ -10,7 +10,6 @@ import click
 from understudy.cli.environment import prepare
 from understudy.pipelines.errors import SpecError, ValidationFailed
 from understudy.pipelines.methods.registry import method_named
-from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.ledger.ledger import Charge, ChargeRequest, Ledger
 from understudy.pipelines.privacy.ledger.names import parent_of
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
@@ -103,5 +102,4 @@ def _approval_of(charge: Charge, ledger: Ledger) -> Approval:
         event=charge.event,
         attempt=charge.attempt,
     )
-    spent = composed_loss([charge.event], float(account.cap.delta), account.relation)
-    return Approval((request,), spent)
+    return Approval((request,), ledger.balance(charge.account).spent)

@@ -10,27 +10,72 @@ import click
 
 from understudy.cli.tables import print_table
 from understudy.pipelines.errors import LedgerError, SpecError
+from understudy.pipelines.privacy.filters import (
+    Filter,
+    GaussianFilter,
+    RenyiFilter,
+    Unholdable,
+    best_order,
+    own_delta_of,
+)
 from understudy.pipelines.privacy.ledger.ledger import Balance, Ledger
 from understudy.pipelines.privacy.ledger.names import is_period_account, parent_of
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
+from understudy.pipelines.privacy.stating import at_most, left_text, spent_text
 from understudy.pipelines.releasing.workspace import Workspace
+
+CURRENCIES = (1e-4, 1e-5, 1e-6, 1e-8, 1e-10)
 
 
 def connected() -> Ledger:
     return Ledger(Workspace.from_environment().ledger_url)
 
 
-def open_account(name: str, epsilon: str, delta: str, relation: str, entity: str | None, max_rows: int) -> None:
+def open_account(
+    name: str,
+    epsilon: str,
+    delta: str,
+    relation: str,
+    entity: str | None,
+    max_rows: int,
+    kind: str = "gdp",
+    order: float | None = None,
+    own_delta: str = "0",
+) -> None:
     try:
         unit = Unit(entity, max_rows)
     except ValueError as error:
         raise SpecError(f"the unit is impossible: {error}", "give --entity with --max-rows, or neither") from None
     ledger = connected()
-    account = ledger.open_account(name, Relation(relation), unit, budget_from(epsilon, delta))
+    cap = budget_from(epsilon, delta)
+    rule = _filter_from(kind, order, own_delta, cap, Relation(relation))
+    account = ledger.open_account(name, Relation(relation), unit, cap, filter=rule)
     click.echo(
         f"Account {account.name} in {ledger.where}: epsilon at most {account.cap.epsilon} at delta "
         f"{account.cap.delta}, protecting {account.unit} ({account.relation.value})."
     )
+    click.echo(f"The cap is held by filter {account.filter.name}: {account.filter.theorem}.")
+
+
+def _filter_from(kind: str, order: float | None, own_delta: str, cap: Budget, relation: Relation) -> Filter:
+    try:
+        aside = Decimal(own_delta)
+    except InvalidOperation:
+        aside = Decimal(-1)
+    if not 0 <= aside < cap.delta:
+        raise SpecError(
+            f"--own-delta {own_delta} is not between 0 and the cap's delta {cap.delta}",
+            "set aside only a part, such as a tenth",
+        )
+    if kind == "gdp":
+        if order is not None:
+            raise SpecError("the filter gdp has no order", "leave --order out, or say --filter renyi")
+        return GaussianFilter(aside)
+    try:
+        return RenyiFilter(best_order(cap, relation, aside=aside) if order is None else order, aside)
+    except ValueError as error:
+        problem = str(error)
+    raise SpecError(f"the filter is impossible: {problem}", "give an --order above 1, or a larger cap")
 
 
 def budget_from(epsilon: str, delta: str) -> Budget:
@@ -49,20 +94,47 @@ def show(name: str | None) -> None:
             f"{ledger.where} has no accounts yet. Open one: understudy ledger open NAME --epsilon 3 --delta 1e-6"
         )
         return
-    print_balances([ledger.balance(account.name) for account in accounts])
+    balances = [ledger.balance(account.name) for account in accounts]
+    print_balances(balances)
+    for balance in balances:
+        if balance.overdrawn:
+            click.echo(f"{balance.account.name} is over its cap by its filter and takes no more releases")
+    if name:
+        _print_filter(balances[0])
+
+
+def _print_filter(balance: Balance) -> None:
+    """The cap and what is spent in the filter's own unit, and the cap at other deltas: free to say, never added up."""
+    account, rule = balance.account, balance.account.filter
+    click.echo(f"\nfilter {rule.name}: {rule.theorem}")
+    limit = rule.limit(account.cap)
+    try:
+        counted = rule.counted(balance.events, account.relation)
+    except Unholdable:
+        click.echo("   its charges have no measure by this filter")
+    else:
+        click.echo(f"   counted {rule.unit_text(counted)} of {rule.unit_text(limit)}")
+    if limit > 0:
+        aside = float(rule.own_delta)
+        said = [f"{at_most(rule.epsilon(limit, delta))} at {at_most(delta + aside)}" for delta in CURRENCIES]
+        click.echo(f"   the cap is also epsilon {', '.join(said)}")
+    if rule.own_delta:
+        used = own_delta_of(balance.events)
+        click.echo(f"   set aside for events with a delta of their own: {used} used of {rule.own_delta}")
 
 
 def print_balances(balances: list[Balance]) -> None:
     print_table(
-        ("account", "protects", "relation", "spent", "cap", "left", "delta", "charges", "burnt"),
+        ("account", "protects", "relation", "filter", "spent", "cap", "left", "delta", "charges", "burnt"),
         [
             (
                 balance.account.name,
                 str(balance.account.unit),
                 balance.account.relation.value,
-                f"{balance.spent.epsilon:.4f}",
+                balance.account.filter.kind,
+                spent_text(balance.spent.epsilon),
                 str(balance.account.cap.epsilon),
-                f"{float(balance.left):.4f}",
+                left_text(balance.left),
                 str(balance.account.cap.delta),
                 str(balance.charges),
                 str(balance.burnt),
@@ -86,7 +158,7 @@ def history(name: str) -> None:
 
 
 def _details(body: dict[str, object]) -> str:
-    wanted = ("release", "snapshot", "stage", "source", "epsilon", "delta", "reason", "sha256")
+    wanted = ("release", "snapshot", "stage", "source", "epsilon", "delta", "filter", "reason", "sha256")
     return ", ".join(f"{key} {str(body[key])[:40]}" for key in wanted if body.get(key))
 
 

@@ -169,17 +169,37 @@ def ledger() -> None:
 @click.option("--relation", type=click.Choice(["add_remove", "replace_one"]), default="add_remove", show_default=True)
 @click.option("--entity", help="Column that says whose row it is; omit it to protect single rows.")
 @click.option("--max-rows", type=click.IntRange(1), default=1, show_default=True, help="Rows an entity may contribute.")
-def ledger_open(account: str, epsilon: str, delta: str, relation: str, entity: str | None, max_rows: int) -> None:
-    """Open ACCOUNT: one per sensitive dataset. Relation and unit are fixed for its life."""
+@click.option("--filter", "kind", type=click.Choice(["gdp", "renyi"]), default="gdp", show_default=True,
+              help="The rule that holds the cap. gdp: for releases with Gaussian noise, which privpgd (adaptive too), "
+              "gaussian and kernel make unless told otherwise; it costs nothing extra. renyi: holds method mixing, "
+              "kernel `release: steps`, `noise: opendp` and gaussian `sampling-noise` as well; Gaussian releases use "
+              "up more of its cap. `understudy plan` says if an account cannot hold a release.")  # fmt: skip
+@click.option("--order", type=float, metavar="A",
+              help="renyi only: the one order at which losses are added [the best for Gaussian noise under this cap; "
+              "`understudy plan` names the best for a release that needs renyi].")  # fmt: skip
+@click.option("--own-delta", default="0", show_default=True, metavar="D",
+              help="The part of delta set aside for events with a delta of their own, such as thresholds.")  # fmt: skip
+def ledger_open(
+    account: str, epsilon: str, delta: str, relation: str, entity: str | None, max_rows: int, kind: str,
+    order: float | None, own_delta: str,
+) -> None:  # fmt: skip
+    """Open ACCOUNT: one per sensitive dataset. Relation, unit and filter are fixed for its life.
+
+    The cap holds although each release may be chosen after looking at those before it. That needs a theorem, and the
+    filter says which one.
+    """
     from understudy.cli.ledger import open_account
 
-    open_account(account, epsilon, delta, relation, entity, max_rows)
+    open_account(account, epsilon, delta, relation, entity, max_rows, kind, order, own_delta)
 
 
 @ledger.command("show")
 @click.argument("account", required=False)
 def ledger_show(account: str | None) -> None:
-    """Show what each account has spent, composed over its releases, and what is left."""
+    """Show what each account has spent over its releases, by its filter, and what is left.
+
+    With ACCOUNT also the filter's theorem and the cap in other currencies.
+    """
     from understudy.cli.ledger import show
 
     show(account)

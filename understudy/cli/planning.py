@@ -18,6 +18,7 @@ from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Composed, describe, to_json
 from understudy.pipelines.privacy.ledger.ledger import Ledger
+from understudy.pipelines.privacy.stating import spent_text
 from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.approving import approve
 from understudy.pipelines.releasing.rolling import Entry, declared_steps, entry_of, forecast
@@ -49,7 +50,9 @@ def show_plan(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize, source: str 
     loss = composed_loss([charge.event for charge in plan.charges], float(privacy.delta), privacy.relation)
     click.echo(f"{spec.name}, snapshot {spec.source.snapshot}, method {plan.method}")
     click.echo(f"protects    {privacy.protected_unit} ({privacy.relation.value})")
-    click.echo(f"would spend epsilon {loss.epsilon:.4f} at delta {privacy.delta} ({loss.accountant} accountant)")
+    click.echo(
+        f"would spend epsilon {spent_text(loss.epsilon)} at delta {privacy.delta} ({loss.accountant} accountant)"
+    )
     for charge in plan.charges[:MOST_CHARGES]:
         click.echo(f"            {charge.stage}: {describe(charge.event)}")
     if len(plan.charges) > MOST_CHARGES:
@@ -114,10 +117,9 @@ def cautions(spec: ReleaseSpec) -> list[str]:
 
 def _print_balance(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan, entry: Entry, source: str) -> None:
     balance = ledger.balance(spec.privacy.account)
-    cap = balance.account.cap
-    click.echo(
-        f"account {balance.account.name}: spent {balance.spent.epsilon:.4f} of {cap.epsilon} at delta {cap.delta}"
-    )
+    cap, spent = balance.account.cap, spent_text(balance.spent.epsilon)
+    click.echo(f"account {balance.account.name}: spent {spent} of {cap.epsilon} at delta {cap.delta}")
+    click.echo(f"   filter {balance.account.filter.name}: {balance.account.filter.theorem}")
     paid = entry.spec.privacy.account
     try:
         if entry.series is not None and not any(account.name == paid for account in ledger.accounts()):
@@ -138,9 +140,8 @@ def _print_balance(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan, entry: E
         return
     more = balance.remaining(Composed(tuple(charge.event for charge in plan.charges)), most=MOST_RELEASES)
     fits = f"{more}" if more < MOST_RELEASES else f"at least {MOST_RELEASES}"
-    click.echo(
-        f"after this release: {approval.loss_after.epsilon:.4f} spent; the cap pays for {fits} such, this one included"
-    )
+    after = spent_text(approval.loss_after.epsilon)
+    click.echo(f"after this release: {after} spent; the cap pays for {fits} such, this one included")
     print_forecast(ledger, spec, plan)
 
 
@@ -155,7 +156,7 @@ def _print_series(ledger: Ledger, spec: ReleaseSpec, entry: Entry) -> None:
         return
     after = ledger.check(entry.unpaid)
     times = "once" if len(entry.unpaid) == 1 else f"{len(entry.unpaid)} times"
-    click.echo(f"{spec.privacy.account} pays for the series {times}: {after.epsilon:.4f} spent afterwards")
+    click.echo(f"{spec.privacy.account} pays for the series {times}: {spent_text(after.epsilon)} spent afterwards")
 
 
 def print_forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan) -> None:

@@ -8,6 +8,7 @@ from understudy.cli.tables import print_table
 from understudy.pipelines.errors import ValidationFailed
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
+from understudy.pipelines.privacy.stating import at_most
 from understudy.pipelines.releasing.recertifying import recertify_release
 from understudy.pipelines.releasing.workspace import Workspace
 
@@ -20,8 +21,8 @@ def run_recertify(places: tuple[str, ...], without_ledger: bool) -> None:
     for place in places:
         certificate = recertify_release(place, ledger, store)
         manifest = certificate.manifest
-        click.echo(f"{manifest.name} {manifest.release_id}: epsilon {certificate.epsilon:.6g} at "
-                   f"delta {manifest.guarantee.delta:g}")  # fmt: skip
+        click.echo(f"{manifest.name} {manifest.release_id}: epsilon {at_most(certificate.epsilon, 6)} at "
+                   f"delta {at_most(manifest.guarantee.delta, 6)}")  # fmt: skip
         print_table(
             ("check", "holds", "detail"),
             [(f.what, "yes" if f.holds else "NO", f.detail) for f in certificate.findings],

@@ -14,6 +14,7 @@ from understudy.cli.progress import stages_shown
 from understudy.cli.stopping import before_stopping
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.ledger.ledger import Ledger
+from understudy.pipelines.privacy.stating import left_text, spent_text
 from understudy.pipelines.publishing.targets.base import Published
 from understudy.pipelines.releasing.payments import charges_known, payments_since
 from understudy.pipelines.releasing.rolling import require_period
@@ -101,9 +102,10 @@ def _report(published: Published, ledger: Ledger, spec: ReleaseSpec, known: froz
     if not payments:
         paid = published.manifest.account.name
         click.echo(f"spent      nothing: this snapshot was measured and paid for before, by {paid}")
+    account, spent = balance.account, spent_text(balance.spent.epsilon)
     click.echo(
-        f"account    {balance.account.name}: {balance.spent.epsilon:.4f} of {balance.account.cap.epsilon} spent, "
-        f"{float(balance.left):.4f} left"
+        f"account    {account.name}: {spent} of {account.cap.epsilon} spent, "
+        f"{left_text(balance.left)} left (filter {account.filter.name})"
     )
     click.echo(f"published  {published.manifest.rows:,} rows x {len(published.manifest.columns)} columns")
     click.echo(f"where      {published.location}")

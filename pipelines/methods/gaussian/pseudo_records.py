@@ -34,7 +34,8 @@ from functools import lru_cache
 import numpy as np
 
 from understudy.pipelines.methods.gaussian import fitting
-from understudy.pipelines.privacy.accounting import composed_loss, rdp_orders
+from understudy.pipelines.privacy.accounting import composed_loss
+from understudy.pipelines.privacy.curves import rdp_orders
 from understudy.pipelines.privacy.events import RenyiCurve
 from understudy.pipelines.privacy.relation import Budget, Relation
 

@@ -26,7 +26,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, Operationa
 from sqlalchemy.pool import NullPool
 
 from understudy.pipelines.errors import LedgerError, SpecError
-from understudy.pipelines.privacy.ledger.schema import MIGRATIONS, migrate, refuse_newer, schema_version
+from understudy.pipelines.privacy.ledger import schema as ledger_schema
+from understudy.pipelines.privacy.ledger.migrating import migrate
+from understudy.pipelines.privacy.ledger.schema import refuse_newer, schema_version
 
 Result = TypeVar("Result")
 
@@ -97,7 +99,7 @@ class Database:
     def _bring_up_to_date(self) -> None:
         found = self.read(schema_version)
         refuse_newer(found)
-        if found < len(MIGRATIONS):
+        if found < len(ledger_schema.MIGRATIONS):
             self.write(migrate)
 
     def _connect_arguments(self) -> dict[str, Any]:

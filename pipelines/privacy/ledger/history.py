@@ -5,7 +5,8 @@ Invariants checked by `verify`:
   holds the last;
 - replaying the lines gives exactly the accounts and charges that the tables hold;
 - each charge went CHARGED -> MEASURED or BURNT at most once, and its mid is the hash of what it names;
-- at every moment a charge was accepted, all events together were within the cap then in force.
+- at every moment a charge was accepted, all events together were within the cap then in force, by the account's
+  filter (by the older rule, a composition of fixed losses, before the line that gave an old account its filter).
 
 The chain shows edits and deletions by anyone who does not rewrite it whole; a head hash kept elsewhere
 (manifests carry it) shows that too.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -24,13 +25,15 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from understudy.pipelines.canonical import canonical_json
-from understudy.pipelines.privacy.events import from_json
+from understudy.pipelines.privacy import filters
+from understudy.pipelines.privacy.accounting import composed_loss
+from understudy.pipelines.privacy.events import SelfComposed, from_json
 from understudy.pipelines.privacy.ledger.records import (
     Account,
     HistoryEntry,
     State,
     VerifyReport,
-    loss_of,
+    charged_loss,
     measurement_id,
     within,
 )
@@ -39,12 +42,14 @@ from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
 OPENED, CAP_CHANGED, CHARGED, MEASURED, BURNT = "opened", "cap_changed", "charged", "measured", "burnt"
 MOVED = "moved"
+FILTERED = "filtered"
 _SEALED_COLUMNS = ("account", "release", "stage", "snapshot", "spec_hash", "attempt", "flow_run")
 
 
 def append(connection: Connection, account: str, action: str, mid: str, body: dict[str, Any]) -> HistoryEntry:
     """Seal one more line. The caller holds the account's lock, so the head cannot move underneath."""
-    head = connection.execute(select(accounts).where(accounts.c.name == account)).one()
+    columns = (accounts.c.history_seq, accounts.c.history_head)
+    head = connection.execute(select(*columns).where(accounts.c.name == account)).one()
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     draft = HistoryEntry(account, head.history_seq + 1, at, action, mid, body, head.history_head, "")
     entry = HistoryEntry(account, draft.seq, at, action, mid, body, draft.previous, draft.expected_hash())
@@ -130,6 +135,7 @@ class _Replay:
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     events: Counter[Any] = field(default_factory=Counter)
     unchecked: bool = False
+    filtered: bool = False
     problems: list[str] = field(default_factory=list)
 
     def take(self, line: HistoryEntry) -> None:
@@ -145,10 +151,11 @@ class _Replay:
         self._check_cap()
         if (self.seq, self.head) != (row.history_seq, row.history_head):
             self._report("the account's row names another last line than the history has")
-        if self.account != Account(
-            row.name, Relation(row.relation), Unit(row.entity, row.max_rows), Budget(row.epsilon, row.delta)
-        ):
+        terms = (Relation(row.relation), Unit(row.entity, row.max_rows), Budget(row.epsilon, row.delta))
+        if self.account is None or terms != (self.account.relation, self.account.unit, self.account.cap):
             self._report("relation, unit or cap differ from the history")
+        if not self.filtered or self.account is None or row.filter != _filter_text(self.account):
+            self._report("the filter differs from the history")
         for mid in sorted(set(charge_rows) ^ set(self.states)):
             self._report(f"charge {mid[:12]} is missing from {'the history' if mid in charge_rows else 'the charges'}")
         for mid in sorted(set(charge_rows) & set(self.states)):
@@ -166,9 +173,16 @@ class _Replay:
             self.account = Account(
                 self.name, Relation(body["relation"]), Unit(body["entity"], body["max_rows"]), _budget(body)
             )
+            if "filter" in body:
+                self._take_filter(body)
+        elif line.action == FILTERED and self.account is not None:
+            self._check_cap()
+            if self.filtered:
+                self._report(f"line {line.seq}: given a filter a second time")
+            self._take_filter(body)
         elif line.action == CAP_CHANGED and self.account is not None:
             self._check_cap()
-            self.account = Account(self.name, self.account.relation, self.account.unit, _budget(body))
+            self.account = replace(self.account, cap=_budget(body))
         elif line.action == CHARGED:
             named = measurement_id(body["account"], body["spec_hash"], body["snapshot"], body["stage"], body["attempt"])
             if named != line.mid or line.mid in self.states:
@@ -192,11 +206,25 @@ class _Replay:
         if not self.unchecked:
             return
         self.unchecked = False
-        if self.account is None or not within(loss_of(tuple(self.events.items()), self.account), self.account.cap):
+        if self.account is None or not self._within_cap(self.account):
             self._report(f"line {self.seq}: the charges so far exceed the cap then in force")
+
+    def _within_cap(self, account: Account) -> bool:
+        if self.filtered:
+            return within(charged_loss(tuple(self.events.items()), account), account.cap)
+        repeated = [SelfComposed(event, count) for event, count in self.events.items()]
+        return within(composed_loss(repeated, float(account.cap.delta), account.relation), account.cap)
+
+    def _take_filter(self, body: dict[str, Any]) -> None:
+        assert self.account is not None
+        self.account, self.filtered = replace(self.account, filter=filters.from_json(body["filter"])), True
 
     def _report(self, problem: str) -> None:
         self.problems.append(f"account {self.name!r}: {problem}")
+
+
+def _filter_text(account: Account) -> str:
+    return canonical_json(filters.to_json(account.filter))
 
 
 def _budget(body: dict[str, Any]) -> Budget:

@@ -2,7 +2,8 @@
 exactly-once.
 
 T1 (`charge`). In one transaction that holds the account: if the mid is new and all events of the account, in
-  every state, composed with this one stay within the cap, insert it as CHARGED in the caller's name. A
+  every state, stay with this one within the cap by the account's filter (`privacy.filters`), insert it as
+  CHARGED in the caller's name. A
   caller may draw noise only if the charge that `charge` returns is CHARGED and held by the caller's own
   holder.
 T2 (`record_measurement`). `UPDATE ... WHERE state = 'CHARGED' AND holder = <who charged>`. If that
@@ -10,18 +11,17 @@ T2 (`record_measurement`). `UPDATE ... WHERE state = 'CHARGED' AND holder = <who
 `burn` is the same fence towards BURNT. Nothing ever leaves MEASURED or BURNT, nothing is deleted, nothing is
 refunded.
 
-Invariants: at most one charge for each mid; the composed loss of all charges is within the cap whenever one
-is accepted; every change appends one sealed line to the account's history in the same transaction
-(`ledger_history`). Every unit of work recognises its own earlier success, so a commit whose answer was lost
-can be run again. No decision here depends on a clock; times are for the reader, and the lease (`spend`) only
-decides how long to wait.
+Invariants: at most one charge for each mid; what the filter counts of all charges is within the cap whenever
+one is accepted, however the charges were chosen; every change appends one sealed line to the account's
+history in the same transaction (`ledger_history`). Every unit of work recognises its own earlier success, so a
+commit whose answer was lost can be run again. No decision here depends on a clock; times are for the reader,
+and the lease (`spend`) only decides how long to wait.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -32,6 +32,7 @@ from understudy.pipelines.canonical import canonical_json
 from understudy.pipelines.errors import LedgerError, SpecError
 from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import Event, to_json
+from understudy.pipelines.privacy.filters import GDP, EventCounts, Filter
 from understudy.pipelines.privacy.ledger import history as ledger_history
 from understudy.pipelines.privacy.ledger import rows
 from understudy.pipelines.privacy.ledger.database import Database
@@ -43,11 +44,10 @@ from understudy.pipelines.privacy.ledger.records import (
     Balance,
     Charge,
     ChargeRequest,
-    EventCounts,
     HistoryEntry,
     State,
     VerifyReport,
-    loss_of,
+    charged_loss,
 )
 from understudy.pipelines.privacy.ledger.schema import MIGRATIONS, accounts, charges, schema
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
@@ -77,32 +77,36 @@ class Ledger:
 
     # Accounts
 
-    def open_account(self, name: str, relation: Relation, unit: Unit, cap: Budget, reason: str = "") -> Account:
+    def open_account(
+        self, name: str, relation: Relation, unit: Unit, cap: Budget, reason: str = "", filter: Filter | None = None
+    ) -> Account:
+        """Without a `filter` an account that is open keeps its own, and a new one gets gdp."""
         if all(account.name != name for account in self.accounts()):  # what is open keeps whatever name it has
             require_account_name(name)
-        return self._open_account(Account(name, relation, unit, cap), reason)
+        return self._open_account(Account(name, relation, unit, cap, filter or GDP), reason, filter is not None)
 
     def open_period_account(self, parent: str, series: str, label: str, cap: Budget) -> Account:
         """The account of one period of a disjoint series, on its parent's terms; for `releasing.rolling` alone."""
         terms = self.account(parent)
         name = period_account(parent, series, label)
         reason = f"one period of a disjoint series of {parent}"
-        return self._open_account(Account(name, terms.relation, terms.unit, cap), reason)
+        return self._open_account(Account(name, terms.relation, terms.unit, cap, terms.filter), reason, True)
 
-    def _open_account(self, wanted: Account, reason: str) -> Account:
+    def _open_account(self, wanted: Account, reason: str, with_filter: bool) -> Account:
         name = wanted.name
+        _require_room(wanted)
 
         def work(connection: Connection) -> Account:
             found = rows.find_account(connection, name, lock=True)
             if found is None:
                 rows.insert_account(connection, wanted, reason)
                 return wanted
-            if found != wanted:
+            if found != (wanted if with_filter else replace(wanted, filter=found.filter)):
                 raise SpecError(
                     f"Account {name!r} is already open with {rows.describe_terms(found)}; "
                     f"asked for {rows.describe_terms(wanted)}.",
                     "Use the account as it is, change its cap with `understudy ledger cap` and a reason, or "
-                    "open another account. Relation and unit of an account never change.",
+                    "open another account. Relation, unit and filter of an account never change.",
                 )
             return found
 
@@ -117,6 +121,7 @@ class Ledger:
             found = rows.get_account(connection, name, lock=True)
             if found.cap == cap:
                 return found
+            _require_more_than_own_delta(replace(found, cap=cap))
             connection.execute(
                 update(accounts).where(accounts.c.name == name).values(epsilon=str(cap.epsilon), delta=str(cap.delta))
             )
@@ -148,12 +153,12 @@ class Ledger:
 
         account, events, states, head = self._database.read(work)
         burnt = states.get(State.BURNT, 0)
-        return Balance(account, loss_of(events, account), sum(states.values()), burnt, head, events)
+        return Balance(account, charged_loss(events, account), sum(states.values()), burnt, head, events)
 
     # Before any private read
 
     def check(self, requests: Sequence[ChargeRequest], pay_again: bool = False) -> Loss:
-        """Step 0. Returns the account's composed loss once all the requests are paid; changes nothing."""
+        """Step 0. Returns what the account will have spent once all the requests are paid; changes nothing."""
         if not requests or len({request.account for request in requests}) != 1:
             raise ValueError("check takes the requests of one release, which all name one account")
 
@@ -248,7 +253,6 @@ class Ledger:
 
     def charge(self, request: ChargeRequest, holder: Holder, lease_seconds: float = LEASE_SECONDS) -> Charge:
         """T1. Returns the charge as it now stands, whoever made it; see the module for who may draw."""
-        self._prepare_composition(request)
 
         def work(connection: Connection) -> Charge:
             account = rows.get_account(connection, request.account, lock=True)
@@ -356,17 +360,6 @@ class Ledger:
             body["source"] = request.source
         ledger_history.append(connection, request.account, ledger_history.CHARGED, request.mid, body)
 
-    def _prepare_composition(self, request: ChargeRequest) -> None:
-        """Compose once before the lock is taken: `loss_of` remembers, so T1 asks again at no cost if nothing
-        changed."""
-
-        def work(connection: Connection) -> tuple[Account, EventCounts]:
-            return rows.get_account(connection, request.account), rows.event_counts(connection, request.account)
-
-        account, events = self._database.read(work)
-        with suppress(ValueError):  # an event no accountant knows is refused inside T1, in words
-            loss_of((*events, (request.event, 1)), account)
-
     # Inspection
 
     def history(self, account: str | None = None) -> list[HistoryEntry]:
@@ -383,9 +376,31 @@ class Ledger:
             return {
                 "ledger": self.id,
                 "schema": len(MIGRATIONS),
-                "accounts": [dict(row._mapping) for row in connection.execute(select(accounts))],
+                "accounts": [
+                    {**row._mapping, "filter": json.loads(row.filter)} for row in connection.execute(select(accounts))
+                ],
                 "charges": [{**row._mapping, "event": json.loads(row.event)} for row in found],
                 "history": [asdict(entry) for entry in ledger_history.entries(connection)],
             }
 
         return self._database.read(work)
+
+
+def _require_more_than_own_delta(account: Account) -> None:
+    if account.filter.own_delta >= account.cap.delta:
+        raise SpecError(
+            f"Account {account.name!r} sets {account.filter.own_delta} of its delta aside for events with a delta of "
+            f"their own, and its cap's delta is {account.cap.delta}.",
+            "Set less aside with --own-delta, or give a larger --delta.",
+        )
+
+
+def _require_room(account: Account) -> None:
+    """A cap that leaves nothing by the account's filter is a slip: say so now, not at the first release."""
+    _require_more_than_own_delta(account)
+    if account.filter.limit(account.cap) <= 0:
+        raise SpecError(
+            f"A cap of epsilon {account.cap.epsilon} at delta {account.cap.delta} leaves nothing for filter "
+            f"{account.filter.name}.",
+            "Give a larger epsilon or delta, another --order, or the filter gdp.",
+        )

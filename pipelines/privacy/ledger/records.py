@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from understudy.pipelines.canonical import hash_of
-from understudy.pipelines.privacy.accounting import Loss, composed_loss
-from understudy.pipelines.privacy.events import Event, SelfComposed
+from understudy.pipelines.privacy.accounting import Loss
+from understudy.pipelines.privacy.events import Event
+from understudy.pipelines.privacy.filters import GDP, EventCounts, Filter, Unholdable, spent
 from understudy.pipelines.privacy.ledger.holder import Holder
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
-
-EventCounts: TypeAlias = tuple[tuple[Event, int], ...]
-"""Different events, each with how many charges bought it."""
 
 
 class State(StrEnum):
@@ -29,12 +28,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Account:
-    """The budget of one sensitive dataset. All its releases share the relation and the unit."""
+    """The budget of one sensitive dataset. All its releases share relation, unit and filter, fixed at opening."""
 
     name: str
     relation: Relation
     unit: Unit
     cap: Budget
+    filter: Filter = GDP
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ class Charge:
 
 @dataclass(frozen=True)
 class Balance:
-    """What an account has spent: all its events composed at the cap's delta, never a sum of epsilons."""
+    """What an account has spent: epsilon at the cap's delta of all that its filter has counted, never a sum of
+    epsilons. The theorem is about the cap; this says how far the account has come towards it."""
 
     account: Account
     spent: Loss
@@ -112,13 +113,20 @@ class Balance:
     def left(self) -> Decimal:
         """Cap minus spent, in epsilon. A picture, not a promise: composition lets more fit than this
         suggests."""
+        if not math.isfinite(self.spent.epsilon):
+            return Decimal(0)
         return max(Decimal(0), self.account.cap.epsilon - Decimal(repr(self.spent.epsilon)))
+
+    @property
+    def overdrawn(self) -> bool:
+        """Charged under an older rule, or a higher cap, beyond what the filter now allows: it takes no more."""
+        return not within(self.spent, self.account.cap)
 
     def remaining(self, event: Event, most: int = 100_000) -> int:
         """How many more releases of `event` fit under the cap, up to `most`."""
 
         def fits(count: int) -> bool:
-            return within(loss_of(((event, count), *self.events), self.account), self.account.cap)
+            return within(charged_loss(((event, count), *self.events), self.account), self.account.cap)
 
         low, high = 0, 1
         while high <= most and fits(high):
@@ -132,10 +140,16 @@ class Balance:
 
 @lru_cache(maxsize=256)
 def loss_of(events: EventCounts, account: Account) -> Loss:
-    """All the events composed at the cap's delta, under the account's relation. Remembered, because it can
-    be slow and T1 asks inside its transaction what its caller has just asked outside."""
-    counted = [SelfComposed(event, count) for event, count in events if count]
-    return composed_loss(counted, float(account.cap.delta), account.relation)
+    """What the account's filter says of these events; raises `Unholdable` for what it has no theorem for."""
+    return spent(account.filter, events, account.cap, account.relation)
+
+
+def charged_loss(events: EventCounts, account: Account) -> Loss:
+    """The same of what is charged already; infinite for an old charge that no filter holds."""
+    try:
+        return loss_of(events, account)
+    except Unholdable:
+        return Loss(math.inf, float(account.cap.delta), f"{account.filter.kind} filter")
 
 
 def within(loss: Loss, cap: Budget) -> bool:

@@ -10,9 +10,12 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
+from understudy.pipelines.canonical import canonical_json
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, SpecError
+from understudy.pipelines.privacy import filters
 from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import Event, from_json
+from understudy.pipelines.privacy.filters import EventCounts
 from understudy.pipelines.privacy.ledger import history as ledger_history
 from understudy.pipelines.privacy.ledger.holder import Holder
 from understudy.pipelines.privacy.ledger.names import is_period_account, parent_of
@@ -20,17 +23,19 @@ from understudy.pipelines.privacy.ledger.records import (
     Account,
     Charge,
     ChargeRequest,
-    EventCounts,
     State,
+    charged_loss,
     loss_of,
     within,
 )
 from understudy.pipelines.privacy.ledger.schema import accounts, charges
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
+from understudy.pipelines.privacy.stating import at_most
 
 
 def to_account(row: Any) -> Account:
-    return Account(row.name, Relation(row.relation), Unit(row.entity, row.max_rows), Budget(row.epsilon, row.delta))
+    unit, cap = Unit(row.entity, row.max_rows), Budget(row.epsilon, row.delta)
+    return Account(row.name, Relation(row.relation), unit, cap, filters.from_json(json.loads(row.filter)))
 
 
 def find_account(connection: Connection, name: str, lock: bool = False) -> Account | None:
@@ -59,8 +64,11 @@ def insert_account(connection: Connection, account: Account, reason: str) -> Non
         "max_rows": account.unit.max_rows,
         **cap_facts(account.cap),
     }
-    connection.execute(insert(accounts).values(name=account.name, **terms, history_seq=0, history_head=""))
-    ledger_history.append(connection, account.name, ledger_history.OPENED, "", {**terms, "reason": reason})
+    rule = filters.to_json(account.filter)
+    values = {**terms, "filter": canonical_json(rule), "history_seq": 0, "history_head": ""}
+    connection.execute(insert(accounts).values(name=account.name, **values))
+    body = {**terms, "filter": rule, "reason": reason}
+    ledger_history.append(connection, account.name, ledger_history.OPENED, "", body)
 
 
 def cap_facts(cap: Budget) -> dict[str, str]:
@@ -69,7 +77,10 @@ def cap_facts(cap: Budget) -> dict[str, str]:
 
 def describe_terms(account: Account) -> str:
     cap = account.cap
-    return f"{account.relation.value}, unit {account.unit}, cap epsilon {cap.epsilon} at delta {cap.delta}"
+    return (
+        f"{account.relation.value}, unit {account.unit}, cap epsilon {cap.epsilon} at delta {cap.delta}, "
+        f"filter {account.filter.name}"
+    )
 
 
 def find_charge(connection: Connection, mid: str) -> Charge | None:
@@ -181,25 +192,76 @@ def measured_otherwise(account: str, snapshot: str) -> SpecError:
 
 
 def affordable(account: Account, spent: EventCounts, asked: Iterable[Event], release: str) -> Loss:
-    """The composed loss with `asked` added, or BudgetRefused."""
+    """What the account has spent by its filter once `asked` is added; SpecError for what the filter cannot hold,
+    BudgetRefused for what does not fit."""
     more = tuple((event, 1) for event in asked)
+    before = charged_loss(spent, account)
+    if more and not within(before, account.cap):
+        raise _overdrawn(account, before)
     try:
         after = loss_of((*spent, *more), account)
+    except filters.Unholdable as error:
+        problem = str(error)
     except ValueError as error:
         raise SpecError(
             f"Release {release!r} cannot be accounted for in account {account.name!r}: {error}.",
             "Change the method's options, or use an account with the other relation.",
         ) from error
-    if more and not within(after, account.cap):
-        before, alone = loss_of(spent, account), loss_of(more, account)
-        raise BudgetRefused(
-            f"Account {account.name!r} cannot pay for {release!r}: spent epsilon {before.epsilon:.6g} of "
-            f"{account.cap.epsilon} at delta {account.cap.delta}; the release costs {alone.epsilon:.6g} "
-            f"by itself and would bring the composed total to {after.epsilon:.6g}.",
-            "Lower the release's epsilon, or have the data's owner raise the cap with `understudy ledger cap` "
-            "and a reason. Nothing was charged.",
+    else:
+        if more and not within(after, account.cap):
+            raise _refused(account, spent, more, before, after, release)
+        return after
+    raise SpecError(
+        f"Account {account.name!r} (filter {account.filter.name}) cannot hold {release!r}: {problem}.",
+        _what_to_do(account, more) + " Nothing was read or charged.",
+    )
+
+
+def _overdrawn(account: Account, before: Loss) -> BudgetRefused:
+    return BudgetRefused(
+        f"Account {account.name!r} takes no more releases: by its filter ({account.filter.theorem}) epsilon "
+        f"{at_most(before.epsilon, 6)} is spent of {account.cap.epsilon} at delta {account.cap.delta}. It was charged "
+        "under an older rule or a higher cap.",
+        "What was released stays valid and is free to use. For more, have the data's owner raise the cap with "
+        "`understudy ledger cap` and a reason. Nothing was charged.",
+    )
+
+
+def _refused(
+    account: Account, spent: EventCounts, more: EventCounts, before: Loss, after: Loss, release: str
+) -> BudgetRefused:
+    cap, name = account.cap, account.name
+    own = filters.own_delta_of((*spent, *more))
+    if own > account.filter.own_delta:
+        return BudgetRefused(
+            f"Account {name!r} cannot pay for {release!r}: deltas that events have of their own would add up to {own}, "
+            f"and {account.filter.own_delta} of the cap's delta was set aside for them.",
+            "Lower that delta in the spec, or open an account with a larger --own-delta. Nothing was charged.",
         )
-    return after
+    alone = loss_of(more, account)
+    return BudgetRefused(
+        f"Account {name!r} cannot pay for {release!r}: spent epsilon {at_most(before.epsilon, 6)} of "
+        f"{cap.epsilon} at delta {cap.delta}; the release costs {at_most(alone.epsilon, 6)} by itself and would "
+        f"bring the total to {at_most(after.epsilon, 6)} ({account.filter.theorem}).",
+        "Lower the release's epsilon, or have the data's owner raise the cap with `understudy ledger cap` "
+        "and a reason. Nothing was charged.",
+    )
+
+
+def _what_to_do(account: Account, more: EventCounts) -> str:
+    """The account that could hold it, as a command."""
+    own = filters.own_delta_of(more)
+    try:
+        rule = filters.needed_filter([event for event, _ in more], account.cap, account.relation)
+    except filters.Unholdable as error:
+        return f"No filter can: {error}. Change the method's options."
+    order = f" --order {rule.order:g}" if isinstance(rule, filters.RenyiFilter) else ""
+    aside = f" --own-delta {own}" if own else ""
+    return (
+        f"Open another account for it: understudy ledger open NAME --filter {rule.kind}{order}{aside} --epsilon "
+        f"{account.cap.epsilon} --delta {account.cap.delta}; its cap counts beside this one's. Or choose a "
+        "method or options that release with Gaussian noise."
+    )
 
 
 def burnt_error(charge: Charge) -> ChargeBurnt:

@@ -1,7 +1,8 @@
 """Choosing privately: the exponential mechanism, sampled exactly.
 
-Theorem. Picking candidate r with probability proportional to exp(epsilon score_r / (2 Δ)) is epsilon-DP (McSherry &
-  Talwar 2007) and epsilon^2/8-zCDP (its privacy loss has range epsilon: Cesar & Rogers 2021, Dong et al. 2020).
+Theorem. Picking candidate r with probability proportional to exp(epsilon score_r / (2 Δ)) has privacy losses that
+  differ by at most epsilon over all candidates (McSherry & Talwar 2007; Dong, Durfee & Rogers 2020). Such a release is
+  mu-GDP with mu = 2 Phi^-1(e^(epsilon/2) / (1 + e^(epsilon/2))) and epsilon^2/8-zCDP: docs/proofs/selection.md.
 Relation, sensitivity. Scores are integers, each moved by at most the integer Δ by one unit under the relation.
 Noise unit. `epsilon` is the mechanism's pure epsilon, a fraction.
 Exactness. Draw a candidate uniformly, accept it with probability exp(-epsilon (best - score) / (2 Δ)), else draw again:
@@ -11,29 +12,36 @@ Exactness. Draw a candidate uniformly, accept it with probability exp(-epsilon (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from understudy.pipelines.privacy.events import ZeroConcentrated
+from understudy.pipelines.privacy.curves import bounded_range_mu, bounded_range_within
+from understudy.pipelines.privacy.events import BoundedRange
 from understudy.pipelines.privacy.noise.rounded import RandomSource
 
 _DENOMINATOR = 10**6
 
 
-def selection_epsilon(rho: float) -> Fraction:
-    """The epsilon of a selection that costs at most `rho`, as a fraction, rounded down."""
-    return Fraction(int((8 * rho) ** 0.5 * _DENOMINATOR), _DENOMINATOR)
+def selection_epsilon(mu: float) -> Fraction:
+    """The epsilon of a selection that is at most `mu`-GDP, as a fraction, rounded down."""
+    millionths = int(bounded_range_within(mu) * _DENOMINATOR)
+    while millionths > 0 and bounded_range_mu(selection_event(Fraction(millionths, _DENOMINATOR)).epsilon) > mu:
+        millionths -= 1
+    return Fraction(millionths, _DENOMINATOR)
 
 
-def selection_event(epsilon: Fraction) -> ZeroConcentrated:
-    return ZeroConcentrated(float(epsilon) ** 2 / 8)
+def selection_event(epsilon: Fraction) -> BoundedRange:
+    """What a choice with this epsilon costs; the float is never below the fraction."""
+    nearest = float(epsilon)
+    return BoundedRange(nearest if Fraction(nearest) >= epsilon else math.nextafter(nearest, math.inf))
 
 
 def choose(
     scores: Sequence[int] | np.ndarray, sensitivity: int, epsilon: Fraction, randomness: RandomSource
-) -> tuple[int, ZeroConcentrated]:
+) -> tuple[int, BoundedRange]:
     """The index of one candidate, favouring high scores."""
     if sensitivity < 1 or epsilon <= 0 or len(scores) == 0:
         raise ValueError("choosing needs candidates, a positive integer sensitivity and a positive epsilon")

@@ -11,6 +11,7 @@ from sqlalchemy.pool import NullPool
 
 from understudy.pipelines.errors import LedgerError, SpecError
 from understudy.pipelines.privacy.events import Gaussian
+from understudy.pipelines.privacy.filters import GaussianFilter, RenyiFilter
 from understudy.pipelines.privacy.ledger import rows as ledger_rows
 from understudy.pipelines.privacy.ledger import schema as ledger_schema
 from understudy.pipelines.privacy.ledger.ledger import Ledger
@@ -46,16 +47,18 @@ def test_two_who_open_the_same_account_at_once_both_get_it(bench, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("relation", "unit", "cap"),
+    "terms",
     [
         (Relation.REPLACE_ONE, Unit("patient", 5), Budget("3", "1e-6")),
         (Relation.ADD_REMOVE, Unit("patient", 6), Budget("3", "1e-6")),
         (Relation.ADD_REMOVE, Unit("patient", 5), Budget("3.1", "1e-6")),
+        (Relation.ADD_REMOVE, Unit("patient", 5), Budget("3", "1e-6"), RenyiFilter(8.0)),
+        (Relation.ADD_REMOVE, Unit("patient", 5), Budget("3", "1e-6"), GaussianFilter(Decimal("1e-7"))),
     ],
 )
-def test_other_terms_for_an_open_account_are_refused(bench, relation, unit, cap):
+def test_other_terms_for_an_open_account_are_refused(bench, terms):
     with pytest.raises(SpecError, match="already open") as refused:
-        bench.ledger.open_account("clinic", relation, unit, cap)
+        bench.ledger.open_account("clinic", *terms[:3], filter=terms[3] if terms[3:] else None)
     assert "ledger cap" in refused.value.fix
     assert bench.ledger.account("clinic") == bench.account
 
@@ -105,7 +108,6 @@ def test_an_older_schema_is_migrated_and_keeps_what_it_held(bench, monkeypatch):
     bench.buy()
     added = (("ALTER TABLE ledger_accounts ADD COLUMN note TEXT",),)
     monkeypatch.setattr(ledger_schema, "MIGRATIONS", ledger_schema.MIGRATIONS + added)
-    monkeypatch.setattr("understudy.pipelines.privacy.ledger.database.MIGRATIONS", ledger_schema.MIGRATIONS)
     reopened = Ledger(bench.url)
     assert reopened.balance("clinic").charges == 1
     assert reopened.id == bench.ledger.id

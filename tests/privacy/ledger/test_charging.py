@@ -4,15 +4,19 @@ import json
 from dataclasses import replace
 from decimal import Decimal
 
+import dp_accounting
 import pytest
+from dp_accounting.rdp import RdpAccountant
 
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, LedgerError, SpecError
 from understudy.pipelines.privacy.accounting import calibrate_gaussian, composed_loss
 from understudy.pipelines.privacy.events import Composed, Gaussian, Parallel, PoissonSampled, SelfComposed
+from understudy.pipelines.privacy.filters import RenyiFilter
 from understudy.pipelines.privacy.ledger.ledger import Holder, State
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
 SHA = "a" * 64
+UNIT = Unit("patient", 5)
 
 
 def test_ten_monthly_releases_cost_less_than_ten_times_one(bench):
@@ -21,7 +25,7 @@ def test_ten_monthly_releases_cost_less_than_ten_times_one(bench):
         bench.buy(f"2026-{month:02}", event=monthly)
     balance = bench.ledger.balance("clinic")
     expected = composed_loss([SelfComposed(monthly, 10)], 1e-6, Relation.ADD_REMOVE)
-    assert balance.spent == expected
+    assert (balance.spent.epsilon, balance.spent.accountant) == (expected.epsilon, "gdp filter")
     assert 0.9 < balance.spent.epsilon < 1.2
     assert (balance.charges, balance.burnt) == (10, 0)
 
@@ -48,7 +52,7 @@ def test_check_reads_and_promises_but_changes_nothing(bench):
     before = bench.ledger.export()
     requests = [bench.request(stage=stage) for stage in ("a", "b")]
     loss = bench.ledger.check(requests)
-    assert loss == composed_loss([SelfComposed(Gaussian(10.0), 2)], 1e-6, Relation.ADD_REMOVE)
+    assert loss.epsilon == composed_loss([SelfComposed(Gaussian(10.0), 2)], 1e-6, Relation.ADD_REMOVE).epsilon
     assert bench.ledger.export() == before
 
 
@@ -57,7 +61,7 @@ def test_check_counts_what_is_already_paid_only_once(bench):
     paid = bench.request(stage="a", event=Gaussian(4.0))
     assert bench.ledger.check([paid]) == bench.ledger.balance("clinic").spent
     both = bench.ledger.check([paid, bench.request(stage="b", event=Gaussian(4.0))])
-    assert both == composed_loss([SelfComposed(Gaussian(4.0), 2)], 1e-6, Relation.ADD_REMOVE)
+    assert both.epsilon == composed_loss([SelfComposed(Gaussian(4.0), 2)], 1e-6, Relation.ADD_REMOVE).epsilon
 
 
 def test_check_refuses_requests_that_only_fit_one_by_one(bench):
@@ -159,12 +163,18 @@ def test_paying_again_is_for_burnt_charges_only(bench):
     assert ledger.verify().ok
 
 
-def test_subsampled_events_compose_with_plain_ones(bench):
+def test_a_renyi_account_holds_samples_beside_gaussians_at_its_one_order(bench):
+    rule = RenyiFilter(8.0)
+    bench.ledger.open_account("sampled", Relation.ADD_REMOVE, UNIT, Budget("3", "1e-6"), filter=rule)
     steps = SelfComposed(PoissonSampled(0.01, Gaussian(2.0)), 50)
-    bench.buy(stage="steps", event=steps)
-    bench.buy(stage="counts", event=Gaussian(10.0))
-    spent = bench.ledger.balance("clinic").spent
-    assert spent.epsilon == composed_loss([Composed((Gaussian(10.0), steps))], 1e-6, Relation.ADD_REMOVE).epsilon
+    bench.buy(stage="steps", event=steps, account="sampled")
+    bench.buy(stage="counts", event=Gaussian(10.0), account="sampled")
+    spent = bench.ledger.balance("sampled").spent
+    by_hand = RdpAccountant([8.0])
+    by_hand.compose(dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(2.0)), 50)
+    by_hand.compose(dp_accounting.GaussianDpEvent(10.0))
+    assert spent.epsilon == pytest.approx(by_hand.get_epsilon(1e-6), abs=2e-9)
+    assert spent.epsilon > composed_loss([Composed((Gaussian(10.0), steps))], 1e-6, Relation.ADD_REMOVE).epsilon
     assert bench.ledger.verify().ok
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
+from understudy.pipelines.privacy.accounting import calibrate_gaussian
 from understudy.pipelines.privacy.events import Gaussian
+from understudy.pipelines.privacy.filters import RenyiFilter
 from understudy.pipelines.privacy.ledger.ledger import Holder
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
@@ -39,6 +41,10 @@ def test_an_honest_history_verifies(lived_in):
         ("UPDATE ledger_accounts SET epsilon = '400' WHERE name = 'clinic'", "cap differ"),
         ("UPDATE ledger_accounts SET relation = 'replace_one' WHERE name = 'clinic'", "relation"),
         ("UPDATE ledger_accounts SET max_rows = 1 WHERE name = 'clinic'", "unit"),
+        (
+            """UPDATE ledger_accounts SET filter = '{"kind":"renyi","order":2}' WHERE name = 'clinic'""",
+            "filter differs",
+        ),
         ("DELETE FROM ledger_charges WHERE state = 'BURNT'", "missing from the charges"),
         ("UPDATE ledger_charges SET state = 'CHARGED' WHERE state = 'BURNT'", "the history says BURNT"),
         ("UPDATE ledger_charges SET measurement_sha256 = 'x' WHERE state = 'MEASURED'", "MEASURED"),
@@ -74,5 +80,17 @@ def test_a_charge_over_the_cap_is_found_even_if_the_chain_is_whole(lived_in, mon
     monkeypatch.setattr("understudy.pipelines.privacy.ledger.rows.within", lambda loss, cap: True)
     lived_in.ledger.charge(lived_in.request("apr", event=Gaussian(0.1)), Holder.here())
     problems = lived_in.ledger.verify().problems
+    assert len(problems) == 1
+    assert "exceed the cap" in problems[0]
+
+
+def test_a_charge_that_the_filter_would_refuse_is_found_although_fixed_events_would_fit(bench, monkeypatch):
+    """A Gaussian on a renyi account: within the cap as a fixed event, beyond it by the filter."""
+    rule = RenyiFilter(8.0)
+    bench.ledger.open_account("renyi", Relation.ADD_REMOVE, Unit("patient", 5), Budget("3", "1e-6"), filter=rule)
+    event = Gaussian(calibrate_gaussian(Budget("2.95", "1e-6")))
+    monkeypatch.setattr("understudy.pipelines.privacy.ledger.rows.within", lambda loss, cap: True)
+    bench.ledger.charge(bench.request("jan", account="renyi", event=event), Holder.here())
+    problems = bench.ledger.verify().problems
     assert len(problems) == 1
     assert "exceed the cap" in problems[0]
