@@ -147,3 +147,49 @@ def test_plan_without_access_to_the_metadata_says_so_and_assumes(clinic: Clinic,
     result = run("plan", clinic.spec)
     assert result.exit_code == 0, result.output
     assert "cannot be read: there is no database" in result.output
+
+
+def test_the_filter_of_an_account_is_chosen_shown_and_named_with_its_theorem(clinic: Clinic, run: Run) -> None:
+    assert "filter gdp: Gaussian DP filter (Smith & Thakurta 2022)" in run("plan", clinic.spec).output
+    opened = run("ledger", "open", "pictures", "--epsilon", "4", "--delta", "1e-6", "--filter", "renyi")
+    assert "filter renyi at order 7.2: Renyi filter at one fixed order (Feldman & Zrnic 2021)" in opened.output
+    charge_by_hand(clinic, "2026-09")
+    shown = run("ledger", "show", "clinic").output
+    for part in ("gdp", "counted mu 0.2 of mu 0.3864", "the cap is also epsilon 1.266 at 0.0001"):
+        assert part in shown, shown
+    assert "renyi" in run("ledger", "show").output
+    assert "at order 9" in run("ledger", "open", "x", "--epsilon", "4", "--delta", "1e-6", "--filter", "renyi",
+                               "--order", "9", "--own-delta", "1e-7").output  # fmt: skip
+    assert "1E-7" in run("ledger", "show", "x").output
+    assert run("ledger", "verify").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--order", "8"],
+        ["--filter", "renyi", "--order", "1"],
+        ["--filter", "renyi", "--order", "1.1"],
+        ["--filter", "natural"],
+        ["--own-delta", "1e-6"],
+        ["--own-delta", "some"],
+    ],
+)
+def test_a_filter_that_cannot_be_is_explained_with_code_2(run: Run, home: object, words: list[str]) -> None:
+    refused = run("ledger", "open", "x", "--epsilon", "1", "--delta", "1e-6", *words)
+    assert refused.exit_code == 2, refused.output
+    assert "no accounts yet" in run("ledger", "show").output
+
+
+def test_plan_and_release_refuse_what_the_filter_cannot_hold_before_anything_is_read(
+    clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "understudy.pipelines.sources.opening.open_source", lambda *_: pytest.fail("the source was opened")
+    )
+    clinic.write(("delta: 1e-6", "delta: 1e-6, noise: opendp"))
+    for command in ("plan", "release"):
+        refused = run(command, clinic.spec)
+        assert refused.exit_code == 2, refused.output
+        assert "understudy ledger open NAME --filter renyi --order" in refused.output
+    assert clinic.charges == []

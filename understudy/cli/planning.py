@@ -18,7 +18,7 @@ from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Composed, describe, to_json
 from understudy.pipelines.privacy.ledger.ledger import Ledger
-from understudy.pipelines.privacy.stating import spent_text
+from understudy.pipelines.privacy.stating import at_most, spent_text
 from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.approving import approve
 from understudy.pipelines.releasing.rolling import Entry, declared_steps, entry_of, forecast
@@ -88,7 +88,8 @@ def _print_details(plan: MethodPlan) -> None:
     """Numbers and tables that the method adds, such as the mixture sizes it compared."""
     for name, value in plan.details.items():
         if isinstance(value, int | float | str):
-            click.echo(f"{name.replace('_', ' ')}: {_short(value)}")
+            told = at_most(value) if name.startswith("epsilon") and isinstance(value, float) else _short(value)
+            click.echo(f"{name.replace('_', ' ')}: {told}")
         elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
             headings = tuple(value[0])
             click.echo(f"\n{name.replace('_', ' ')}:")

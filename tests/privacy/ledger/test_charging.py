@@ -30,6 +30,23 @@ def test_ten_monthly_releases_cost_less_than_ten_times_one(bench):
     assert (balance.charges, balance.burnt) == (10, 0)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "costs"),
+    [
+        ("0.3", (0.299999927, 0.434526997, 0.70982764, 1.030505453)),
+        ("0.5", (0.49999958, 0.724918957, 1.187279578, 1.729380411)),
+    ],
+)
+def test_monthly_default_releases_cost_to_the_last_digit_what_they_cost_before_filters(bench, epsilon, costs):
+    """Golden numbers of commit 7b5a274 after 1, 2, 5 and 10 months: the GDP filter is free."""
+    monthly = Gaussian(calibrate_gaussian(Budget(epsilon, "1e-6")))
+    spent = []
+    for month in range(1, 11):
+        bench.ledger.charge(bench.request(f"2026-{month:02}", event=monthly), Holder.here())
+        spent.append(bench.ledger.balance("clinic").spent.epsilon)
+    assert (spent[0], spent[1], spent[4], spent[9]) == costs
+
+
 def test_remaining_is_exactly_what_the_ledger_then_accepts(bench):
     event = Gaussian(2.0)
     more = bench.ledger.balance("clinic").remaining(event)
