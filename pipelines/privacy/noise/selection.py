@@ -12,7 +12,6 @@ Exactness. Draw a candidate uniformly, accept it with probability exp(-epsilon (
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -21,6 +20,7 @@ import numpy as np
 from understudy.pipelines.privacy.curves import bounded_range_mu, bounded_range_within
 from understudy.pipelines.privacy.events import BoundedRange
 from understudy.pipelines.privacy.noise.rounded import RandomSource
+from understudy.pipelines.privacy.rounding import up
 
 _DENOMINATOR = 10**6
 
@@ -35,8 +35,7 @@ def selection_epsilon(mu: float) -> Fraction:
 
 def selection_event(epsilon: Fraction) -> BoundedRange:
     """What a choice with this epsilon costs; the float is never below the fraction."""
-    nearest = float(epsilon)
-    return BoundedRange(nearest if Fraction(nearest) >= epsilon else math.nextafter(nearest, math.inf))
+    return BoundedRange(up(epsilon))
 
 
 def choose(
