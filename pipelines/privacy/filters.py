@@ -26,6 +26,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
 from understudy.pipelines.privacy.accounting import Loss, rounded_up
@@ -42,6 +43,7 @@ from understudy.pipelines.privacy.curves import (
 )
 from understudy.pipelines.privacy.events import Event, Gaussian
 from understudy.pipelines.privacy.relation import Budget, Relation
+from understudy.pipelines.privacy.rounding import down
 from understudy.pipelines.privacy.stating import at_most
 
 EventCounts: TypeAlias = tuple[tuple[Event, int], ...]
@@ -154,8 +156,7 @@ def usable_delta(rule: Filter, cap: Budget) -> float:
     rest = cap.delta - rule.own_delta
     if rest <= 0:
         raise ValueError("what is set aside for events with a delta of their own must be less than the cap's delta")
-    as_float = float(rest)
-    return as_float if Decimal(as_float) <= rest or not rule.own_delta else math.nextafter(as_float, 0.0)
+    return down(Fraction(rest))
 
 
 def needed_filter(events: Iterable[Event], cap: Budget, relation: Relation) -> Filter:

@@ -74,7 +74,7 @@ def test_rounds_have_less_noise_than_when_choices_were_charged_as_zcdp(
     plan = plan_rounds(14, PAIRS, 20, 0.1, Budget(epsilon, "1e-6"), Relation.ADD_REMOVE, Unit())
     assert plan.round_std < 0.967 * round_std
     assert plan.one_way.stds[0] < 0.95 * one_way_std
-    assert float(plan.choice_epsilon) > 1.03 * choice_epsilon
+    assert float(plan.each_round.choice_epsilon) > 1.03 * choice_epsilon
     if epsilon == "1":
         assert plan.round_std / round_std == pytest.approx(0.9594, abs=5e-4)
     loss = composed_loss([charge.event for charge in plan.charges], 1e-6, Relation.ADD_REMOVE)
