@@ -4,6 +4,7 @@ This is Algorithm 2 of the PrivPGD paper (the MWEM loop) with the scores of AIM 
 score is the L1 distance between its true counts and those of the present copy, less the L1 error that measuring it
 would have, so that large marginals are chosen only when they are worth their noise.
 
+Theorem. A round is an exponential mechanism and, on what it chose, a Gaussian: docs/proofs/selection.md.
 Relation, sensitivity. Scores are whole numbers of rows. A unit of k rows moves the L1 distance of any marginal by at
   most k (ADD_REMOVE) or 2 k (REPLACE_ONE); the copy and the penalty are public. Measured counts: `marginals.mechanism`.
 Events. A round costs Composed(choice, measurement): the exponential mechanism's range and a Gaussian, both of which

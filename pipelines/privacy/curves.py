@@ -9,6 +9,9 @@
   epsilon) (docs/proofs/selection.md); Poisson-sampled Gaussians by dp-accounting (Mironov, Talwar & Zhang 2019), under
   ADD_REMOVE only; between known orders of a curve the next one above is a bound.
 - **own delta**: the deltas of `Approximate` events add up, beside whatever mu and the curve say.
+
+Theorem, relation, sensitivity, noise unit. Those of the mechanism that an event is charged for. What the numbers are
+worth together: docs/proofs/filters.md. Reference. Balle & Wang 2018; Canonne, Kamath & Steinke 2020; see above.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Theorem (renyi). If the Renyi epsilons of the releases at one order a, fixed in 
 Deltas that events have of their own. A part of delta_cap is set aside for them at opening (`own_delta`, 0 unless
   asked for); they never add up to more than that part, and the theorems are used at the rest of delta_cap. Checking
   the theorems at delta_cap minus the deltas *charged so far* would again be a rule that an adaptive choice passes.
-Relation. That of the account; an event already has its unit and relation in it.
+Relation, sensitivity, noise unit. Those of the events, which have them divided out; one relation an account.
 Proofs. docs/proofs/filters.md. Reference. Smith & Thakurta 2022 (gdp); Feldman & Zrnic 2021, Lecuyer 2021 (renyi).
 
 What an account has *spent* is epsilon at the cap's delta of what its filter has counted. It is compared with the cap;

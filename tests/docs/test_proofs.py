@@ -19,7 +19,6 @@ DRAWS = {
 }
 """Whoever calls one of these uses randomness of the privacy path."""
 AWAITED = {
-    "selection.md": ("pipelines.privacy.noise.selection.", "pipelines.counting.adaptive."),
     "bounding.md": (),
     "filters.md": (),
 }

@@ -8,6 +8,7 @@ Noise unit. `epsilon` is the mechanism's pure epsilon, a fraction.
 Exactness. Draw a candidate uniformly, accept it with probability exp(-epsilon (best - score) / (2 Δ)), else draw again:
   accepted candidates have exactly the distribution above. Coins with probability exp(-rational) are tossed from random
   integers alone (Canonne, Kamath & Steinke 2020, Algorithm 1), so no floating-point probability is involved.
+Reference. As named above; every step in docs/proofs/selection.md.
 """
 
 from __future__ import annotations
