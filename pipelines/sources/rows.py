@@ -77,7 +77,13 @@ class RecordView:
             numbers[:, place] = np.where(np.isnan(found), np.nan, found)
         parts = [_bytes(_codes(batch, self.domain, np.dtype(np.int32))), _bytes(numbers)]
         parts += [_bytes(read_tensor(batch.column(each.name), each) + np.float32(0.0)) for each in self.domain.tensors]
-        return np.concatenate(parts, axis=1), pa.Table.from_batches([batch.select(list(self.columns))])
+        values = [_plain(batch.column(name)) for name in self.columns]
+        return np.concatenate(parts, axis=1), pa.table(values, names=list(self.columns))
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Without dictionaries, which differ from batch to batch and may be too long to be joined."""
+    return values.dictionary.take(values.indices) if pa.types.is_dictionary(values.type) else values
 
 
 def _codes(batch: pa.RecordBatch, domain: TableDomain, type_: np.dtype) -> np.ndarray:
@@ -96,7 +102,7 @@ def joined(several: Sequence[Kept]) -> Kept:
     first = several[0]
     if isinstance(first, np.ndarray):
         return np.concatenate(several)
-    return pa.concat_tables(several).unify_dictionaries()
+    return pa.concat_tables(several)
 
 
 def taken(kept: Kept, rows: np.ndarray | slice) -> Kept:

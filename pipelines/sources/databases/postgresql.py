@@ -223,7 +223,7 @@ class _HeldSnapshot:
             if connection is not None:
                 connection.close()
             raise explained(problem, database, SourceError, _DOING, connection is None) from None
-        weakref.finalize(self, connection.close)
+        self.close = weakref.finalize(self, connection.close)
 
 
 def _lock(schema: str, table: str, kind: str) -> Any:

@@ -1,8 +1,8 @@
 """A table or view of any database that SQLAlchemy knows: MySQL, Snowflake, BigQuery, SQL Server ... by its own driver.
 
 `source.uri: "sql+env://WAREHOUSE_URL"`; the environment variable holds the SQLAlchemy URL, secret and all. The declared
-columns are read in one statement and so from one state of the table. Tested on SQLite, PostgreSQL and (by hand) MariaDB;
-for the others only SQLAlchemy's word is known.
+columns are read in one statement and so from one state of the table. Tested on SQLite, PostgreSQL and (by hand)
+MariaDB; for the others only SQLAlchemy's word is known.
 
 No value can make a read fail: neither SQLAlchemy nor the driver is asked to make dates, decimals or enums of what is
 stored (`sqlalchemy_values` says what is asked for instead), and what comes is read totally, value by value.

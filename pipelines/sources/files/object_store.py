@@ -124,7 +124,7 @@ class ObjectStoreSource(InParts):
         """Each object, its schema, and the rows of its row groups (None for CSV)."""
         store, root = open_store(self.uri, _KEY)
         with storing(root, SourceError, "reading"):
-            listed = store.find(root, detail=True)
+            listed = store.find(root)
         wanted = [path for path in sorted(listed) if _is_data(path, root)]
         if not wanted:
             raise SourceError(f"{root} holds no .parquet or .csv object", "check source.uri")
@@ -132,9 +132,11 @@ class ObjectStoreSource(InParts):
             raise SpecError(f"{root} holds both Parquet and CSV objects", "name a path that holds one kind")
         found = []
         for path in wanted:
-            stored = StoredObject(self.uri, path, version_of(listed[path]))
-            with _reading(path), stored.open() as stream:
-                found.append((stored, *(self._csv_footer(stream, path) if _is_csv(path) else _parquet_footer(stream))))
+            with _reading(path):
+                stored = StoredObject(self.uri, path, version_of(store.info(path)))  # listings may say it otherwise
+                with stored.open() as stream:
+                    footer = self._csv_footer(stream, path) if _is_csv(path) else _parquet_footer(stream)
+                found.append((stored, *footer))
         return found
 
     def __getstate__(self) -> dict[str, Any]:
