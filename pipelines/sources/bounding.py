@@ -11,6 +11,9 @@ among threads' results or tasks; each entity belongs to exactly one range, and `
 range, cuts it to k. So nothing has to agree between two reads, and order, parts, ties and files that change cannot
 matter: a tie is between rows that are kept alike (rows.py), and `merge` counts them.
 
+Relation, sensitivity, noise unit. Both relations; k rows for a unit added or removed; rows, and nothing is drawn here.
+Reference. docs/proofs/bounding.md.
+
 Memory: 32 bytes and what is kept of a row, for at most k rows of each entity of a pass, and three quarters of that
 again for rows that wait to be merged. A pass that would need more than BOUNDING_BYTES gives up the upper part of its
 range of entities; later passes take it.
@@ -40,7 +43,7 @@ WHOLE = 1 << 32
 
 BOUNDING_BYTES = 1 << 30
 MERGE_BYTES = 64 << 20
-HASH_BYTES = 32
+HASH_BYTES, TIE_BYTES = 32, 16
 OVERHEAD = 1.75
 """Memory while bounding over that of the rows kept: up to a quarter waits, once more while it is sorted, and slack."""
 
@@ -73,10 +76,15 @@ class Span:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Rows that may be kept, sorted by entity and row hash after `merge`; then no more than k an entity."""
+    """Rows that may be kept, sorted by entity, row and tie after `merge`; then no more than k an entity.
+
+    `row` is the hash of a row's codes, so that codes and whole rows are chosen alike; `tie` tells rows of equal codes
+    apart where more than codes is kept. Rows that tie on both are kept alike.
+    """
 
     entity: Hashes
     row: Hashes
+    tie: Hashes | None
     kept: Kept
 
     def __len__(self) -> int:
@@ -84,13 +92,14 @@ class Candidates:
 
     @property
     def bytes(self) -> int:
-        return len(self) * HASH_BYTES + int(self.kept.nbytes)
+        return len(self) * (HASH_BYTES + (0 if self.tie is None else TIE_BYTES)) + int(self.kept.nbytes)
 
     def between(self, first: int, end: int) -> Candidates:
         """Those of a range of entities, of sorted ones."""
         starts = self.entity.high >> np.uint64(32)
         its = slice(*np.searchsorted(starts, np.array([first, end], np.uint64)).tolist())
-        return Candidates(self.entity[its], self.row[its], taken(self.kept, its))
+        tie = None if self.tie is None else self.tie[its]
+        return Candidates(self.entity[its], self.row[its], tie, taken(self.kept, its))
 
 
 def slices(rows: int | None, row_bytes: int) -> list[tuple[int, int]]:
@@ -119,24 +128,38 @@ def candidates(batch: pa.RecordBatch, view: View, unit: Unit, key: bytes, span: 
     if not known.all():
         here = np.flatnonzero(known)
         batch, entity = batch.take(pa.array(here)), entity[here]
-    identity, kept = view.look(batch)
-    return Candidates(entity, hash_rows(identity, key, "row"), kept)
+    seen = view.look(batch)
+    tie = None if seen.values is None else hash_rows(seen.values, key, "tie")
+    return Candidates(entity, hash_rows(seen.codes, key, "row"), tie, seen.kept)
 
 
 def merge(found: Sequence[Candidates], unit: Unit) -> Candidates:
     """Several as one, sorted, and cut to k rows an entity; associative and indifferent to order."""
-    entity, row = Hashes.joined([each.entity for each in found]), Hashes.joined([each.row for each in found])
-    first = first_of_each(entity, row, unit.max_rows)
-    return Candidates(entity[first], row[first], taken(joined([each.kept for each in found]), first))
+    whole = _joined(found)
+    return _taken(whole, first_of_each(whole.entity, whole.row, whole.tie or whole.row, unit.max_rows))
 
 
 def merge_sorted(one: Candidates, other: Candidates, unit: Unit) -> Candidates:
     """The same for two that are sorted already."""
     if not len(one) or not len(other):
         return one if len(one) else other
-    entity, row = Hashes.joined([one.entity, other.entity]), Hashes.joined([one.row, other.row])
-    first = first_of_two(entity, row, len(one), unit.max_rows)
-    return Candidates(entity[first], row[first], taken(joined([one.kept, other.kept]), first))
+    whole = _joined([one, other])
+    return _taken(whole, first_of_two(whole.entity, whole.row, whole.tie or whole.row, len(one), unit.max_rows))
+
+
+def _joined(found: Sequence[Candidates]) -> Candidates:
+    ties = [each.tie for each in found if each.tie is not None]
+    return Candidates(
+        Hashes.joined([each.entity for each in found]),
+        Hashes.joined([each.row for each in found]),
+        Hashes.joined(ties) if ties else None,
+        joined([each.kept for each in found]),
+    )
+
+
+def _taken(found: Candidates, rows: np.ndarray) -> Candidates:
+    tie = None if found.tie is None else found.tie[rows]
+    return Candidates(found.entity[rows], found.row[rows], tie, taken(found.kept, rows))
 
 
 class Gathering:

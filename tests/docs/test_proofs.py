@@ -20,7 +20,6 @@ DRAWS = {
 """Whoever calls one of these uses randomness of the privacy path."""
 AWAITED = {
     "selection.md": ("pipelines.privacy.noise.selection.", "pipelines.counting.adaptive."),
-    "bounding.md": (),
     "filters.md": (),
 }
 """Pages that are not yet tied to functions, and what they will be for. Once a page names its functions, it counts."""

@@ -142,7 +142,7 @@ def test_ranges_cover_every_entity_once():
     assert bounding.cut(5, 7, 64) == [(5, 6), (6, 7)]
 
 
-hashes = st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 2), st.integers(0, 2))
+hashes = st.tuples(*(st.integers(0, most) for most in (3, 1, 1, 1, 1, 1)))
 
 
 @settings(max_examples=60, deadline=None)
@@ -156,9 +156,9 @@ def test_the_first_of_each_entity_are_those_a_plain_sort_gives(rows, count, spli
                 group.append(row)
         return [row for group in groups.values() for row in group]
 
-    def columns(some) -> tuple[Hashes, Hashes]:
-        a, b, c, d = (np.array([row[i] for row in some], np.uint64) for i in range(4))
-        return Hashes(a, b), Hashes(c, d)
+    def columns(some) -> list[Hashes]:
+        halves = [np.array([row[i] for row in some], np.uint64) for i in range(6)]
+        return [Hashes(*halves[i : i + 2]) for i in (0, 2, 4)]
 
     assert [rows[i] for i in first_of_each(*columns(rows), count)] == first(rows)
     halves = sorted(rows[:split]) + sorted(rows[split:])
