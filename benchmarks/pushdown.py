@@ -131,7 +131,7 @@ def _duckdb(frame: pd.DataFrame, _: str | None) -> Iterator[Contest]:
         source = DuckDBSource(path, TABLE)
         yield Contest(
             "duckdb",
-            lambda cliques: pushdown.count_in_engine(source, domain, unit, key, cliques),
+            lambda cliques: pushdown.count_in_engine(source, domain, cliques),
             LocalTable(source, domain, unit, key).stream_counts,
             lambda cliques: pushdown.is_cheaper(domain, cliques),
             can_bin=False,
@@ -154,7 +154,7 @@ def _postgresql(frame: pd.DataFrame, url: str | None) -> Iterator[Contest]:
                 "postgresql",
                 lambda cliques: pushdown_postgresql.count_in_postgresql(source, domain, cliques),
                 LocalTable(source, domain, unit, b"benchmark").stream_counts,
-                lambda cliques: pushdown_postgresql.is_cheaper(source, domain, unit, cliques),
+                lambda cliques: pushdown_postgresql.is_cheaper(source, domain, cliques),
                 can_bin=True,
             )
         finally:

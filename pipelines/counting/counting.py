@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy as np
@@ -20,11 +21,12 @@ from understudy.pipelines.counting import pushdown_postgresql
 from understudy.pipelines.counting.pushdown import count_in_engine, is_cheaper
 from understudy.pipelines.counting.tally import Clique, Tally
 from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source, bound_parts, read_part
-from understudy.pipelines.sources.bounding import Allowance
+from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source
+from understudy.pipelines.sources.bounding import Candidates, merge, passes
 from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
 from understudy.pipelines.sources.databases.postgresql import PostgresSource
 from understudy.pipelines.sources.files.parquet import ParquetPart
+from understudy.pipelines.sources.rows import CodeView, RecordView
 from understudy.pipelines.table.coding.encode import EncodedBatch, encode_into
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.tensors import rows_at_once
@@ -68,23 +70,22 @@ def count_items(
         return add_counts(list(pool.map(work, range(workers))))
 
 
-def add_part(
-    tally: Tally,
-    part: Part,
-    number: int,
-    domain: TableDomain,
-    unit: Unit,
-    key: bytes,
-    allowed: Allowance | None,
-    batch_rows: int,
-) -> None:
-    """Count the bounded rows of one part. `allowed` comes from a first pass over all, if there is an entity."""
-    if allowed is None and isinstance(part, ParquetPart) and tally.columns:
+def add_part(tally: Tally, part: Part, domain: TableDomain, batch_rows: int) -> None:
+    """Count the rows of one part."""
+    if isinstance(part, ParquetPart) and tally.columns:
         for codes in part.encode({i: domain.columns[i] for i in tally.columns}, tally.room, batch_rows):
             tally.add_codes(codes)
         return
-    for batch in read_part(part, number, names_to_read(domain, unit, tally.columns), unit, key, allowed, batch_rows):
+    for batch in part.read(names_to_read(domain, tally.columns), batch_rows):
         add_batch(tally, batch, domain)
+
+
+def add_bounded(tally: Tally, found: Sequence[Candidates], unit: Unit) -> None:
+    """Count what is kept of a range of entities, given all that was found of it by a `CodeView` of the columns."""
+    kept = merge(found, unit).kept
+    codes = tally.room(len(kept))
+    codes[tally.columns] = kept.T
+    tally.add_codes(codes)
 
 
 def add_batch(tally: Tally, batch: pa.RecordBatch, domain: TableDomain) -> None:
@@ -93,9 +94,9 @@ def add_batch(tally: Tally, batch: pa.RecordBatch, domain: TableDomain) -> None:
     tally.add_codes(codes)
 
 
-def names_to_read(domain: TableDomain, unit: Unit, columns: Sequence[int]) -> Sequence[str]:
-    """What has to be read to count these columns. Which rows of an entity are kept depends on all of them."""
-    return [domain.names[i] for i in columns] if columns and unit.entity is None else domain.counted_names
+def names_to_read(domain: TableDomain, columns: Sequence[int]) -> Sequence[str]:
+    """What has to be read to count these columns."""
+    return [domain.names[i] for i in columns] if columns else domain.counted_names
 
 
 def add_counts(counts: Sequence[list[np.ndarray]]) -> list[np.ndarray]:
@@ -124,38 +125,49 @@ class LocalTable:
 
     def record_batches(self) -> Iterator[pa.RecordBatch]:
         rows = rows_at_once(self.domain, self.batch_rows)
-        return self.source.batches(self.domain.record_names, self.unit, self.key, rows)
+        if self.unit.entity is None:
+            yield from self.source.read(self.domain.record_names, rows)
+            return
+        for found in passes(self._parts, RecordView(self.domain), self.unit, self.key, rows, self._threads):
+            for pieces in found:
+                if pieces:
+                    yield from merge(pieces, self.unit).kept.to_batches(rows)
 
     def counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
+        if self.unit.entity is not None:  # no engine chooses the rows that `passes` does
+            return self._bounded_counts(cliques)
         if isinstance(self.source, DuckDBSource) and is_cheaper(self.domain, cliques):
-            return count_in_engine(self.source, self.domain, self.unit, self.key, cliques)
+            return count_in_engine(self.source, self.domain, cliques)
         if isinstance(self.source, PostgresSource) and pushdown_postgresql.is_cheaper(
-            self.source, self.domain, self.unit, cliques
+            self.source, self.domain, cliques
         ):
             return pushdown_postgresql.count_in_postgresql(self.source, self.domain, cliques)
         return self.stream_counts(cliques)
 
     def stream_counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
         """Counts by reading the rows here, also where a database could count them."""
+        sizes, threads = self.domain.sizes, self._threads
+        if self.source.parts() is not None:
+            add_one = partial(add_part, domain=self.domain, batch_rows=self.batch_rows)
+            return count_items(self._parts, add_one, sizes, cliques, threads)
         used = sorted({column for clique in cliques for column in clique})
-        names = names_to_read(self.domain, self.unit, used)
+        batches = self.source.read(names_to_read(self.domain, used), self.batch_rows)
+        return count_items(batches, partial(add_batch, domain=self.domain), sizes, cliques, threads)
+
+    def _bounded_counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
+        view = CodeView(self.domain, sorted({column for clique in cliques for column in clique}))
+        totals = []
+        for found in passes(self._parts, view, self.unit, self.key, self.batch_rows, self._threads):
+            pieces = [each for each in found if each]
+            add = partial(add_bounded, unit=self.unit)
+            totals.append(count_items(pieces, add, self.domain.sizes, cliques, self._threads))
+        return add_counts(totals)
+
+    @cached_property
+    def _parts(self) -> Sequence[Part]:
         parts = self.source.parts()
-        if parts is None:
-            return count_items(
-                self.source.batches(names, self.unit, self.key, self.batch_rows),
-                lambda tally, batch: add_batch(tally, batch, self.domain),
-                self.domain.sizes,
-                cliques,
-                self.threads,
-            )
-        allowed = None
-        if self.unit.entity is not None:
-            threads = self.threads or usable_cores()
-            rows = self.source.row_estimate()
-            allowed = bound_parts(parts, names, self.unit, self.key, self.batch_rows, rows, threads)
+        return [self.source] if parts is None else parts
 
-        def add(tally: Tally, numbered: tuple[int, Part]) -> None:
-            number, part = numbered
-            add_part(tally, part, number, self.domain, self.unit, self.key, allowed, self.batch_rows)
-
-        return count_items(enumerate(parts), add, self.domain.sizes, cliques, self.threads)
+    @property
+    def _threads(self) -> int:
+        return self.threads or usable_cores()

@@ -15,7 +15,8 @@ from understudy.pipelines.counting.cover import cover
 from understudy.pipelines.counting.tally import DENSE_CELLS
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS
-from understudy.pipelines.sources.bounding import BOUNDING_BYTES, slices
+from understudy.pipelines.sources.bounding import BOUNDING_BYTES, HASH_BYTES, OVERHEAD, slices
+from understudy.pipelines.sources.rows import CodeView
 from understudy.pipelines.table.coding.encode import code_type
 from understudy.pipelines.table.domain import DomainColumn, TableDomain
 
@@ -28,8 +29,8 @@ CODED_VALUES = 1 << 16
 JOINT_NS, SPARSE_NS = 0.8, 120.0
 """Adding one row to one joint table, in cache or as sorted cell numbers."""
 
-HASH_NS, RANK_NS = 12.0, 500.0
-"""Bounding: hashing one value, and ranking and looking up one row."""
+HASH_NS, RANK_NS = 90.0, 150.0
+"""Bounding: hashing one id or row, and sorting and moving one row."""
 
 PROCESS_BYTES = 350 << 20
 """Python with Arrow, numba and DuckDB loaded."""
@@ -61,19 +62,20 @@ def estimate_counting(
     sparse = sum(1 for each in cells if each > DENSE_CELLS)
     reading = sum(CODED_NS if _stays_coded(column) else PLAIN_NS for column in columns)
     row_ns = reading + (len(groups) - sparse) * JOINT_NS + sparse * SPARSE_NS
-    first_steps = slices(rows) if unit.entity is not None else []
-    if first_steps:
-        hashing = reading + PLAIN_NS + (len(columns) + 1) * HASH_NS
-        row_ns += hashing * (len(first_steps) + 1) + RANK_NS
+    passes = 1
+    if unit.entity is not None:
+        row_bytes = CodeView(domain, sorted(named)).row_bytes
+        passes = len(slices(rows, row_bytes))
+        row_ns += reading * (passes - 1) + (PLAIN_NS + HASH_NS) * passes + HASH_NS + RANK_NS
     core_seconds = rows * row_ns * 1e-9
     batch = min(BATCH_ROWS, rows) * sum(ARROW_BYTES + 2 * code_type(column.size).itemsize for column in columns)
     tables = 4 * sum(each for each in cells if each <= DENSE_CELLS)
     result = 8 * sum(math.prod(domain.sizes[column] for column in clique) for clique in cliques)
-    bounding = min(72 * rows, BOUNDING_BYTES) + 24 * rows // (unit.max_rows + 1) if first_steps else 0
+    bounding = 0
+    if unit.entity is not None:
+        bounding = min(int(OVERHEAD * (HASH_BYTES + row_bytes) * rows), BOUNDING_BYTES)
     peak = PROCESS_BYTES + cores * (batch + tables + result) + result + bounding
-    return CountingEstimate(
-        rows, len(groups), len(first_steps) + 1, core_seconds, core_seconds / max(cores, 1), peak / 2**20
-    )
+    return CountingEstimate(rows, len(groups), passes, core_seconds, core_seconds / max(cores, 1), peak / 2**20)
 
 
 def _stays_coded(column: DomainColumn) -> bool:

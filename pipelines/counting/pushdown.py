@@ -2,7 +2,7 @@
 
 Guarantee: the same numbers as streaming the rows. The engine counts rows with equal values; encoding is a
 function of each row's values alone, so encoding one row of each group and adding its count is encoding them all.
-The cap on rows an entity is part of the query.
+Where an entity is declared nothing is counted here: an engine would choose other rows than bounding.py does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.counting.cover import Cover, cover
-from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource, quoted
 from understudy.pipelines.table.coding.encode import encode_column
 from understudy.pipelines.table.domain import TableDomain
@@ -46,15 +45,13 @@ def is_cheaper(domain: TableDomain, cliques: Sequence[tuple[int, ...]]) -> bool:
     return listed and len(joint_groups(domain, cliques).groups) <= len(used)
 
 
-def count_in_engine(
-    source: DuckDBSource, domain: TableDomain, unit: Unit, key: bytes, cliques: Sequence[tuple[int, ...]]
-) -> list[np.ndarray]:
+def count_in_engine(source: DuckDBSource, domain: TableDomain, cliques: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
     """Exact int64 counts of each clique, by one query with a grouping set for each joint group."""
     plan = joint_groups(domain, cliques)
     used = sorted({column for group in plan.groups for column in group})
     joints = [np.zeros([domain.sizes[column] for column in group], np.int64) for group in plan.groups]
     with source.connect() as connection:
-        rows = source.bounded_query(connection, [domain.names[column] for column in used], unit, key)
+        rows = source.query(connection, [domain.names[column] for column in used])
         reader = connection.sql(_query(_exactly(connection, rows), domain, used, plan)).to_arrow_reader(1 << 16)
         for batch in reader:
             add_groups(batch, used, plan, joints, lambda column, values: encode_column(values, domain.columns[column]))

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.counting.pushdown import FEW_CODES, add_groups, joint_groups, marginals_of
-from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.databases.postgresql import PostgresColumn, PostgresSource
 from understudy.pipelines.table.coding.encode import encode_column
 from understudy.pipelines.table.domain import MICROSECONDS_A_DAY, DomainColumn, TableDomain
@@ -31,14 +30,14 @@ _MOMENTS = ("date", "timestamp", "timestamptz")
 _READABLE_YEARS = "BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'"
 
 
-def is_cheaper(source: PostgresSource, domain: TableDomain, unit: Unit, cliques: Sequence[tuple[int, ...]]) -> bool:
+def is_cheaper(source: PostgresSource, domain: TableDomain, cliques: Sequence[tuple[int, ...]]) -> bool:
     """Whether the engine can count these, and does so faster; judged from the public domain and the catalogue.
 
     Measured (docs/scale.md): sending and reading a column costs a row about as much as one group costs the
-    engine. With a cap on rows an entity the rows are chosen by a hash that the engine lacks, so they are streamed.
+    engine.
     """
     used = {column for clique in cliques for column in clique}
-    if unit.entity is not None or not used or len(used) > MOST_COLUMNS:
+    if not used or len(used) > MOST_COLUMNS:
         return False
     groups = joint_groups(domain, cliques).groups
     return len(groups) <= len(used) and all(

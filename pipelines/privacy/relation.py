@@ -10,7 +10,7 @@ Theorem, sensitivity, noise unit, reference. `counts_sensitivity` is that of dis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 
@@ -24,10 +24,14 @@ class Relation(StrEnum):
 
 @dataclass(frozen=True)
 class Unit:
-    """Whose presence is hidden: one row (`entity` is None), or one entity and its at most `max_rows` rows."""
+    """Whose presence is hidden: one row (`entity` is None), or one entity and its at most `max_rows` rows.
+
+    `ids_are_text` says how the entity column is read (sources/ids.py). A ledger's account does not know it.
+    """
 
     entity: str | None = None
     max_rows: int = 1
+    ids_are_text: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.max_rows < 1:

@@ -1,33 +1,23 @@
-"""What every source offers: its schema without a row, and its bounded, projected rows in batches."""
+"""What every source offers: its schema without a row, and its projected rows in batches.
+
+A source knows nothing of units: at most k rows of an entity is the work of bounding.py, the same for all of them.
+What it owes is that a pass over it sees one state of the table, or fails: files are pinned (pinning.py), databases
+read under one snapshot.
+"""
 
 from __future__ import annotations
 
 import difflib
 import math
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.bounding import (
-    Allowance,
-    Candidates,
-    Gathering,
-    Slice,
-    allowance,
-    candidates,
-    join,
-    merge,
-    needed_columns,
-    slices,
-    within,
-)
+from understudy.pipelines.sources.ids import is_key
 from understudy.pipelines.spec.columns import IdentifierColumn, ModelledColumn, TensorColumn
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.coding.encode import readable
@@ -37,12 +27,14 @@ BATCH_ROWS = 262_144
 
 
 class Part(Protocol):
-    """A slice of a table that another process can read by itself, always in the same order."""
+    """A slice of a table that another process can read by itself."""
 
-    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]: ...
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Every row of the slice once, in any order."""
+        ...
 
 
-class Source(Protocol):
+class Source(Part, Protocol):
     """A private table. Nothing here changes it."""
 
     def schema(self) -> pa.Schema:
@@ -53,94 +45,30 @@ class Source(Protocol):
         """The table as independent slices, or None if it can only be read as one stream."""
         ...
 
-    def batches(
-        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        """The requested columns of at most `unit.max_rows` rows an entity, picked by a hash under `key`.
-
-        The entity column is left out unless requested. Rows without an entity are dropped.
-        """
-        ...
-
     def row_estimate(self) -> int | None:
         """Rows by the source's metadata, before bounding. Private unless declared public."""
         ...
 
 
-def bound_parts(
-    parts: Sequence[Part],
-    columns: Sequence[str],
-    unit: Unit,
-    key: bytes,
-    batch_rows: int,
-    rows: int | None,
-    threads: int = 1,
-) -> Allowance:
-    """Who may keep which rows, by a first pass over every part; `rows`, if known, bounds the memory it takes."""
-    needed = needed_columns(columns, unit)
-
-    def bound(entities: Slice) -> Allowance:
-        queue, lock = iter(enumerate(parts)), threading.Lock()
-
-        def work(_: int) -> Candidates:
-            gathered = Gathering(unit)
-            while True:
-                with lock:
-                    number, part = next(queue, (-1, None))
-                if part is None:
-                    return gathered.result()
-                gathered.add(candidates(part.read(needed, batch_rows), number, columns, unit, key, entities))
-
-        with ThreadPoolExecutor(threads) as pool:
-            return allowance(merge(list(pool.map(work, range(threads))), unit), unit)
-
-    return join([bound(entities) for entities in slices(rows)])
-
-
-def read_part(
-    part: Part,
-    number: int,
-    columns: Sequence[str],
-    unit: Unit,
-    key: bytes,
-    allowed: Allowance | None,
-    batch_rows: int,
-) -> Iterator[pa.RecordBatch]:
-    """The bounded rows of one part. `allowed` comes from a first pass over all, if there is an entity."""
-    offset = 0
-    for batch in part.read(needed_columns(columns, unit), batch_rows):
-        if allowed is None:
-            yield batch.select(list(columns))
-        else:
-            yield within(batch, number, offset, columns, unit, key, allowed)
-        offset += batch.num_rows
-
-
-def read_parts(
-    parts: Sequence[Part], columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int, rows: int | None
-) -> Iterator[pa.RecordBatch]:
-    """Every part, bounded, one after the other."""
-    allowed = bound_parts(parts, columns, unit, key, batch_rows, rows) if unit.entity else None
-    for number, part in enumerate(parts):
-        yield from read_part(part, number, columns, unit, key, allowed, batch_rows)
-
-
 class OneStream(ABC):
-    """A source that one process reads from start to end: it is its own and only part."""
+    """A source that one process reads from start to end."""
 
     @abstractmethod
-    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]: ...
-
-    @abstractmethod
-    def row_estimate(self) -> int | None: ...
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]: ...
 
     def parts(self) -> None:
         return None
 
-    def batches(
-        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        return read_parts([self], columns, unit, key, batch_rows, self.row_estimate())
+
+class InParts(ABC):
+    """A source that is read part by part."""
+
+    @abstractmethod
+    def parts(self) -> Sequence[Part]: ...
+
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        for part in self.parts():
+            yield from part.read(columns, batch_rows)
 
 
 @dataclass(frozen=True)
@@ -154,7 +82,7 @@ def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
     unit = spec.privacy.protected_unit
     modelled = {name: column for name, column in spec.columns.items() if not isinstance(column, IdentifierColumn)}
     complaints: list[_Complaint] = []
-    for name in needed_columns(list(modelled), unit):
+    for name in dict.fromkeys([*modelled, *([unit.entity] if unit.entity else [])]):
         role = "entity column" if name == unit.entity else "column"
         found = schema.get_all_field_indices(name)
         if not found:
@@ -165,7 +93,7 @@ def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
             type_ = schema.field(found[0]).type
             if name in modelled and (problem := _misfit(type_, modelled[name])) is not None:
                 complaints.append(_Complaint(name, f"column {name!r} is declared {problem}"))
-            elif name not in modelled and pa.types.is_nested(type_):
+            elif name not in modelled and not is_key(type_):
                 complaints.append(_Complaint(name, f"the {role} {name!r} holds {_type_name(type_)}, which is no key"))
     if complaints:
         names = ", ".join(complaint.column for complaint in complaints)

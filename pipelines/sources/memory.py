@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
+from understudy.pipelines.sources.base import BATCH_ROWS, InParts
 
 PART_ROWS = 1_000_000
 
@@ -17,12 +16,12 @@ PART_ROWS = 1_000_000
 class ArrowPart:
     table: pa.Table = field(repr=False)
 
-    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         yield from self.table.select(list(columns)).to_batches(batch_rows)
 
 
 @dataclass(frozen=True)
-class ArrowSource:
+class ArrowSource(InParts):
     """The rows are private: they are left out of the repr."""
 
     table: pa.Table = field(repr=False)
@@ -33,11 +32,6 @@ class ArrowSource:
     def parts(self) -> Sequence[ArrowPart]:
         starts = range(0, max(1, self.table.num_rows), PART_ROWS)
         return [ArrowPart(self.table.slice(start, PART_ROWS)) for start in starts]
-
-    def batches(
-        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        return read_parts(self.parts(), columns, unit, key, batch_rows, self.row_estimate())
 
     def row_estimate(self) -> int | None:
         return int(self.table.num_rows)

@@ -1,56 +1,103 @@
-"""Sorting rows by entity and looking entities up, where both are uniform 64-bit hashes and there are many."""
+"""Sorting rows by entity, where entities and rows are uniform 128-bit hashes and there are many of them."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
+from understudy.pipelines.sources.hashing import Hashes
+
 SMALL = 24
 
 
-def first_of_each(entity: np.ndarray, row: np.ndarray, position: np.ndarray, count: int) -> np.ndarray:
-    """Indices of the first `count` rows of each entity by (row, position), in that order, entities ascending."""
-    order = np.argsort(entity)
-    _rank_groups(entity, row, position, order)
+def first_of_each(entity: Hashes, row: Hashes, tie: Hashes, count: int) -> np.ndarray:
+    """Indices of the first `count` rows of each entity by the row's two hashes, in that order, entities ascending."""
+    order = np.argsort(entity.high)
+    _rank_groups(entity.high, entity.low, row.high, row.low, tie.high, tie.low, order)
     kept = np.empty(len(order), np.bool_)
-    _mark_first(entity, order, count, kept)
+    _mark_first(entity.high, entity.low, order, count, kept)
     return order[kept]
 
 
-def find(sorted_hashes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where each wanted hash is among distinct sorted ones, or -1."""
-    places = np.empty(len(wanted), np.int64)
-    _find(sorted_hashes, wanted, places)
-    return places
+def first_of_two(entity: Hashes, row: Hashes, tie: Hashes, split: int, count: int) -> np.ndarray:
+    """The same, where the rows up to `split` are in that order already, and so are those from it."""
+    order = np.empty(len(entity), np.int64)
+    _interleave(entity.high, entity.low, row.high, row.low, tie.high, tie.low, split, order)
+    kept = np.empty(len(order), np.bool_)
+    _mark_first(entity.high, entity.low, order, count, kept)
+    return order[kept]
 
 
 @njit(cache=True, nogil=True)
-def _rank_groups(entity: np.ndarray, row: np.ndarray, position: np.ndarray, order: np.ndarray) -> None:
-    """Sort `order` by (row, position) within each run of one entity."""
+def _interleave(
+    e_high: np.ndarray,
+    e_low: np.ndarray,
+    r_high: np.ndarray,
+    r_low: np.ndarray,
+    t_high: np.ndarray,
+    t_low: np.ndarray,
+    split: int,
+    order: np.ndarray,
+) -> None:
+    a, b = 0, split
+    for i in range(len(order)):
+        take_other = a == split
+        if a < split and b < len(order):
+            same = e_high[a] == e_high[b]
+            take_other = _comes_after(e_low, r_high, r_low, t_high, t_low, a, b) if same else e_high[a] > e_high[b]
+        if take_other:
+            order[i] = b
+            b += 1
+        else:
+            order[i] = a
+            a += 1
+
+
+@njit(cache=True, nogil=True)
+def _comes_after(
+    e_low: np.ndarray,
+    r_high: np.ndarray,
+    r_low: np.ndarray,
+    t_high: np.ndarray,
+    t_low: np.ndarray,
+    a: int,
+    b: int,
+) -> bool:
+    if e_low[a] != e_low[b]:
+        return e_low[a] > e_low[b]
+    if r_high[a] != r_high[b]:
+        return r_high[a] > r_high[b]
+    if r_low[a] != r_low[b]:
+        return r_low[a] > r_low[b]
+    if t_high[a] != t_high[b]:
+        return t_high[a] > t_high[b]
+    return t_low[a] > t_low[b]
+
+
+@njit(cache=True, nogil=True)
+def _rank_groups(
+    e_high: np.ndarray,
+    e_low: np.ndarray,
+    r_high: np.ndarray,
+    r_low: np.ndarray,
+    t_high: np.ndarray,
+    t_low: np.ndarray,
+    order: np.ndarray,
+) -> None:
+    """Sort `order` by the rest of the entity's hash and the row's within each run that starts alike."""
     start = 0
     while start < len(order):
         end = start + 1
-        while end < len(order) and entity[order[end]] == entity[order[start]]:
+        while end < len(order) and e_high[order[end]] == e_high[order[start]]:
             end += 1
         if end - start > SMALL:
-            run = order[start:end]
-            order[start:end] = run[np.argsort(row[run])]
-            tie = start
-            while tie < end:
-                tie_end = tie + 1
-                while tie_end < end and row[order[tie_end]] == row[order[tie]]:
-                    tie_end += 1
-                if tie_end - tie > 1:
-                    equal = order[tie:tie_end]
-                    order[tie:tie_end] = equal[np.argsort(position[equal])]
-                tie = tie_end
+            for key in (t_low, t_high, r_low, r_high, e_low):  # stable sorts, the last one decides first
+                run = order[start:end].copy()
+                order[start:end] = run[np.argsort(key[run], kind="mergesort")]
         else:
             for i in range(start + 1, end):
                 moving, j = order[i], i
-                while j > start and (
-                    row[order[j - 1]] > row[moving]
-                    or (row[order[j - 1]] == row[moving] and position[order[j - 1]] > position[moving])
-                ):
+                while j > start and _comes_after(e_low, r_high, r_low, t_high, t_low, order[j - 1], moving):
                     order[j] = order[j - 1]
                     j -= 1
                 order[j] = moving
@@ -58,37 +105,9 @@ def _rank_groups(entity: np.ndarray, row: np.ndarray, position: np.ndarray, orde
 
 
 @njit(cache=True, nogil=True)
-def _mark_first(entity: np.ndarray, order: np.ndarray, count: int, kept: np.ndarray) -> None:
+def _mark_first(e_high: np.ndarray, e_low: np.ndarray, order: np.ndarray, count: int, kept: np.ndarray) -> None:
     rank = 0
     for i in range(len(order)):
-        rank = rank + 1 if i and entity[order[i]] == entity[order[i - 1]] else 0
+        a, b = order[i], order[i - 1]
+        rank = rank + 1 if i and e_high[a] == e_high[b] and e_low[a] == e_low[b] else 0
         kept[i] = rank < count
-
-
-@njit(cache=True, nogil=True)
-def _find(sorted_hashes: np.ndarray, wanted: np.ndarray, places: np.ndarray) -> None:
-    """Start where a uniform hash should be and widen: about one cache miss instead of one a halving."""
-    size = len(sorted_hashes)
-    scale = size / 2.0**64
-    for i in range(len(wanted)):
-        places[i] = -1
-        if size == 0:
-            continue
-        value = wanted[i]
-        guess = min(int(np.float64(value) * scale), size - 1)
-        low, high, width = guess, guess + 1, 16
-        while low > 0 and sorted_hashes[low] > value:
-            low = max(0, low - width)
-            width *= 2
-        width = 16
-        while high < size and sorted_hashes[high - 1] < value:
-            high = min(size, high + width)
-            width *= 2
-        while low < high:
-            middle = (low + high) >> 1
-            if sorted_hashes[middle] < value:
-                low = middle + 1
-            else:
-                high = middle
-        if low < size and sorted_hashes[low] == value:
-            places[i] = low

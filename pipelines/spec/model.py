@@ -62,9 +62,17 @@ class SourceSpec(Public):
 class UnitSpec(Public):
     entity: str | None = Field(None, description="column that says whose row it is; omit it to protect single rows")
     max_rows: int = Field(1, ge=1, le=1_000_000, description="rows kept for one entity; the rest are dropped")
+    ids: Literal["text"] | None = Field(
+        None,
+        description="text: ids are compared letter by letter. Otherwise blanks around them do not count and texts that "
+        "are plain numbers are numbers, so that 7, 7.0 and 07 are one entity",
+        exclude_if=lambda ids: ids is None,  # specs older than this key keep their hash
+    )
 
     @model_validator(mode="after")
     def _row_unit(self) -> UnitSpec:
+        if self.entity is None and self.ids is not None:
+            raise ValueError("unit.ids says how an entity column is read; name it as unit.entity or drop ids")
         if self.entity is None and self.max_rows != 1:
             raise ValueError("max_rows needs an entity column; name it as unit.entity or drop max_rows")
         return self
@@ -96,7 +104,7 @@ class PrivacySpec(Public):
 
     @property
     def protected_unit(self) -> Unit:
-        return Unit(self.unit.entity, self.unit.max_rows)
+        return Unit(self.unit.entity, self.unit.max_rows, self.unit.ids == "text")
 
 
 class MethodSpec(Public):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,25 +27,27 @@ from distributed.comm.core import CommClosedError
 from distributed.core import rpc
 from distributed.security import Security
 
-from understudy.pipelines.counting.counting import LocalTable, add_counts, add_part, usable_cores
+from understudy.pipelines.counting.counting import LocalTable, add_bounded, add_counts, add_part, usable_cores
 from understudy.pipelines.counting.tally import Clique, Tally
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source
 from understudy.pipelines.sources.bounding import (
-    Allowance,
     Candidates,
-    Slice,
-    allowance,
+    Gathering,
+    Span,
     candidates,
-    join,
+    cut,
     merge,
     needed_columns,
     slices,
 )
+from understudy.pipelines.sources.rows import CodeView
 from understudy.pipelines.table.domain import TableDomain
 
 FAN_IN = 8
+SHARDS = 4
+"""Ranges of entities that are bounded and counted beside each other."""
 CONNECT_SECONDS = 10
 WORKER_SECONDS = 5
 LOOPBACK = "127.0.0.1:0"  # Dask's own default listens on every interface
@@ -67,6 +70,10 @@ class Job:
     cliques: tuple[Clique, ...]
     batch_rows: int
     key: Sealed[bytes]
+
+    @property
+    def view(self) -> CodeView:
+        return CodeView(self.domain, sorted({column for clique in self.cliques for column in clique}))
 
 
 @dataclass(frozen=True)
@@ -94,16 +101,14 @@ class DaskTable:
             return self._local.counts(cliques)
         job = Job(self.domain, self.unit, tuple(cliques), self.batch_rows, Sealed(self.key))
         with _client(self.scheduler) as client:
-            numbers = list(range(len(parts)))
-            allowed = None
-            if self.unit.entity is not None:
-                sliced = []
-                for entities in slices(self.source.row_estimate()):
-                    found = client.map(find_candidates, parts, numbers, job=job, entities=entities, pure=False)
-                    merged = _tree(client, found, merge_candidates, job)
-                    sliced.append(client.submit(find_allowance, merged, job, pure=False))
-                allowed = client.submit(join_allowances, sliced, pure=False)
-            counted = client.map(count_part, parts, numbers, job=job, allowed=allowed, pure=False)
+            if self.unit.entity is None:
+                counted = client.map(count_part, parts, job=job, pure=False)
+            else:
+                counted = [
+                    shard
+                    for first, end in slices(self.source.row_estimate(), job.view.row_bytes)
+                    for shard in _count_range(client, parts, job, first, end)
+                ]
             total: Sealed[list[np.ndarray]] = _tree(client, counted, merge_counts, job).result()
             return total.value
 
@@ -112,29 +117,46 @@ class DaskTable:
         return LocalTable(self.source, self.domain, self.unit, self.key, self.batch_rows)
 
 
-def count_part(part: Part, number: int, job: Job, allowed: Sealed[Allowance] | None) -> Sealed[list[np.ndarray]]:
+def count_part(part: Part, job: Job) -> Sealed[list[np.ndarray]]:
     tally = Tally(job.domain.sizes, job.cliques)
-    bound = allowed.value if allowed else None
-    add_part(tally, part, number, job.domain, job.unit, job.key.value, bound, job.batch_rows)
+    add_part(tally, part, job.domain, job.batch_rows)
     return Sealed(tally.marginals())
 
 
-def find_candidates(part: Part, number: int, job: Job, entities: Slice) -> Sealed[Candidates]:
-    names = job.domain.counted_names
-    batches = part.read(needed_columns(names, job.unit), job.batch_rows)
-    return Sealed(candidates(batches, number, names, job.unit, job.key.value, entities))
+def find_candidates(part: Part, job: Job, first: int, end: int) -> Sealed[Candidates | None]:
+    span, key = Span(first, end), job.key.value
+    gathered = Gathering(job.unit, span, math.inf)
+    for batch in part.read(needed_columns(job.view, job.unit), job.batch_rows):
+        gathered.add(candidates(batch, job.view, job.unit, key, span))
+    found = [each for each in gathered.result() if each is not None]
+    return Sealed(merge(found, job.unit) if found else None)
 
 
-def merge_candidates(found: Sequence[Sealed[Candidates]], job: Job) -> Sealed[Candidates]:
-    return Sealed(merge([each.value for each in found], job.unit))
+def take_range(found: Sealed[Candidates | None], first: int, end: int) -> Sealed[Candidates | None]:
+    return Sealed(None if found.value is None else found.value.between(first, end))
 
 
-def find_allowance(found: Sealed[Candidates], job: Job) -> Sealed[Allowance]:
-    return Sealed(allowance(found.value, job.unit))
+def merge_candidates(found: Sequence[Sealed[Candidates | None]], job: Job) -> Sealed[Candidates | None]:
+    some = [each.value for each in found if each.value is not None]
+    return Sealed(merge(some, job.unit) if some else None)
 
 
-def join_allowances(sliced: Sequence[Sealed[Allowance]]) -> Sealed[Allowance]:
-    return Sealed(join([each.value for each in sliced]))
+def count_bounded(found: Sealed[Candidates | None], job: Job) -> Sealed[list[np.ndarray]]:
+    tally = Tally(job.domain.sizes, job.cliques)
+    if found.value is not None:
+        add_bounded(tally, [found.value], job.unit)
+    return Sealed(tally.marginals())
+
+
+def _count_range(client: Client, parts: Sequence[Part], job: Job, first: int, end: int) -> list[Future]:
+    """Counts of a range of entities, shard by shard: every task that keeps rows of an entity sees all there are."""
+    found = client.map(find_candidates, parts, job=job, first=first, end=end, pure=False)
+    counted = []
+    for start, stop in cut(first, end, SHARDS):
+        its = [client.submit(take_range, each, start, stop, pure=False) for each in found]
+        merged = _tree(client, its, merge_candidates, job)
+        counted.append(client.submit(count_bounded, merged, job, pure=False))
+    return counted
 
 
 def merge_counts(counts: Sequence[Sealed[list[np.ndarray]]], job: Job) -> Sealed[list[np.ndarray]]:

@@ -16,9 +16,10 @@ from tests.dask_cluster import Cluster, dask_cluster
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.bounding import slices
+from understudy.pipelines.sources import bounding
 from understudy.pipelines.sources.files.csv_file import CsvSource
 from understudy.pipelines.sources.files.parquet import ParquetSource
+from understudy.pipelines.sources.rows import CodeView
 from understudy.tasks.engines.dask_counting import DaskTable, Sealed
 
 FILES = 12
@@ -75,10 +76,12 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
 @pytest.mark.parametrize("slices_", [1, 3])
 def test_bounding_on_a_cluster_keeps_the_rows_that_local_bounding_keeps(cluster, directory, slices_, monkeypatch):
     """Also when a table is so large that entities are bounded one slice after the other."""
-    monkeypatch.setattr("understudy.pipelines.sources.bounding.BOUNDING_BYTES", FILES * 300 * 72 // slices_)
     source, unit = ParquetSource(directory), Unit("who", 2)
-    assert len(slices(source.row_estimate())) == slices_
     expected = LocalTable(source, DOMAIN, unit, b"key").counts(CLIQUES)
+    row_bytes = CodeView(DOMAIN, range(3)).row_bytes
+    bytes_ = int(FILES * 300 * (bounding.HASH_BYTES + row_bytes) * bounding.OVERHEAD) + 1
+    monkeypatch.setattr(bounding, "BOUNDING_BYTES", bytes_ // slices_)
+    assert len(bounding.slices(source.row_estimate(), row_bytes)) in (slices_, slices_ + 1)
     assert same(DaskTable(source, DOMAIN, unit, b"key", cluster.address).counts(CLIQUES), expected)
     assert expected[0].sum() < FILES * 300
 

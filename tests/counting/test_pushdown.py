@@ -41,8 +41,8 @@ def path(tmp_path_factory):
 
 
 @settings(max_examples=10, deadline=None)
-@given(found=st.lists(rows, max_size=30), unit=st.sampled_from([Unit(), Unit("who", 2)]), width=st.integers(1, 3))
-def test_the_engine_gives_the_numbers_of_streaming(found, unit, width, path):
+@given(found=st.lists(rows, max_size=30), width=st.integers(1, 3))
+def test_the_engine_gives_the_numbers_of_streaming(found, width, path):
     columns = list(zip(*found, strict=True)) or [()] * 5
     types = [pa.string(), pa.string(), pa.bool_(), pa.float64(), pa.int64()]
     names = ["who", *LISTED.names]
@@ -52,11 +52,11 @@ def test_the_engine_gives_the_numbers_of_streaming(found, unit, width, path):
         connection.execute("CREATE OR REPLACE TABLE t AS SELECT * FROM table_")
     source = DuckDBSource(path, "t")
     cliques = [(), *combinations(range(4), width), (2, 0)]
-    streamed = (encode(batch, LISTED) for batch in source.batches(LISTED.names, unit, b"k"))
+    streamed = (encode(batch, LISTED) for batch in source.read(LISTED.names))
     expected = count_marginals(streamed, LISTED.sizes, cliques)
     for counts in (
-        count_in_engine(source, LISTED, unit, b"k", cliques),
-        LocalTable(source, LISTED, unit, b"k").counts(cliques),
+        count_in_engine(source, LISTED, cliques),
+        LocalTable(source, LISTED, Unit(), b"k").counts(cliques),
     ):
         assert all((a == b).all() for a, b in zip(counts, expected, strict=True))
 
@@ -66,7 +66,7 @@ def test_a_collation_that_ignores_case_does_not_merge_values(tmp_path):
         connection.execute("CREATE TABLE t (ward VARCHAR COLLATE NOCASE)")
         connection.execute("INSERT INTO t VALUES ('A'), ('a'), ('a'), ('B'), (NULL)")
     domain = domain_of({"ward": {"type": "category", "values": ["A", "B"], "other": True, "nullable": True}})
-    (counts,) = count_in_engine(DuckDBSource(tmp_path / "t.duckdb", "t"), domain, Unit(), b"k", [(0,)])
+    (counts,) = count_in_engine(DuckDBSource(tmp_path / "t.duckdb", "t"), domain, [(0,)])
     assert counts.tolist() == [1, 1, 2, 1]
 
 

@@ -18,10 +18,6 @@ DRAWS = {
     *("poisson_draw", "fixed_draw", "choose", "coin_exp", "uniform_below"),
 }
 """Whoever calls one of these uses randomness of the privacy path."""
-AWAITED = {
-    "bounding.md": (),
-}
-"""Pages that are not yet tied to functions, and what they will be for. Once a page names its functions, it counts."""
 BOUND = [page for page in pages() if page.functions]
 
 
@@ -52,18 +48,13 @@ def test_every_page_is_written_for_the_functions_as_they_are() -> None:
 
 def test_every_function_that_draws_is_on_a_page() -> None:
     on_pages = {name for page in pages() for name in page.functions}
-    awaited = tuple(
-        name for page, names in AWAITED.items() if page not in {bound.path.name for bound in BOUND} for name in names
-    )
     missing = []
     for path in sorted((ROOT / "pipelines").rglob("*.py")):
         relative = path.relative_to(ROOT)
         prefix = ".".join(relative.with_suffix("").parts)
         drawing = drawing_functions(path.read_text(encoding="utf-8"))
         missing += [f"{prefix}.{name}" for name in sorted(drawing) if f"{prefix}.{name}" not in on_pages]
-    assert [name for name in missing if not name.startswith(awaited)] == [], (
-        "add them to the page in docs/proofs that proves them, then `make proofs`"
-    )
+    assert missing == [], "add them to the page in docs/proofs that proves them, then `make proofs`"
 
 
 @pytest.mark.parametrize("page", BOUND, ids=lambda page: page.path.stem)
@@ -88,7 +79,7 @@ def test_every_link_between_pages_leads_somewhere_and_the_index_is_whole() -> No
     index = (PAGES / "README.md").read_text(encoding="utf-8")
     for text in [index, *(page.text for page in pages())]:
         links = set(re.findall(r"\]\(([\w-]+\.md)\)", text))
-        assert [link for link in links if not (PAGES / link).is_file() and link not in AWAITED] == []
+        assert [link for link in links if not (PAGES / link).is_file()] == []
     assert [page.path.name for page in pages() if f"({page.path.name})" not in index] == []
 
 

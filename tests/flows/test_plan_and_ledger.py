@@ -132,7 +132,7 @@ def test_plan_reads_the_number_of_rows_only_if_it_is_declared_public(
     clinic.write(("source: {", "source: {rows_are_public: true, "))
     assert load_spec(clinic.spec).hash == before
     source = "understudy.pipelines.sources.databases.duckdb_table.DuckDBSource"
-    for way in ("batches", "parts", "bounded_query"):
+    for way in ("read", "parts", "query"):
         monkeypatch.setattr(f"{source}.{way}", lambda *_: pytest.fail("plan read rows"))
     plan = json.loads(run("plan", clinic.spec, "--json").output)
     assert plan["counting"]["rows"] > 0

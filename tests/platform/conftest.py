@@ -42,4 +42,6 @@ def warehouse() -> Iterator[Warehouse]:
     schema = query["options"][0].partition("=")[2]
     made = Warehouse(url, schema, f"postgresql://{parts.username}@{parts.path}?host={query['host'][0]}")
     yield made
+    # Sources that a fixture or a traceback still holds keep their tables locked.
+    made.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'understudy'")
     made.execute(f"DROP SCHEMA {schema} CASCADE")

@@ -16,6 +16,8 @@ import pytest
 
 from tests.examples import SPEC
 from tests.publishing.test_targets import prepared
+from tests.sources.bounded import kept
+from tests.sources.bounded import rows_of as rows
 from understudy.pipelines.errors import PublishError, SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.publishing.targets.base import open_target
@@ -74,17 +76,15 @@ def source(request: pytest.FixtureRequest, bucket: str) -> Any:
     return opened(f"s3://{bucket}/visits.{request.param}")
 
 
-def rows(source: Any, columns: list[str], unit: Unit = Unit()) -> list[tuple[str, ...]]:
-    batches = source.batches(columns, unit, b"k", 3)
-    return sorted(tuple(map(str, row.values())) for batch in batches for row in batch.to_pylist())
-
-
 def test_the_same_rows_as_from_any_other_source(source: Any) -> None:
     assert source.schema().names == ["who", "n"]
     assert rows(source, ["who", "n"]) == sorted((str(r["who"]), str(r["n"])) for r in ROWS.to_pylist())
     for cap in (1, 3):
-        kept = Counter(who for who, _ in rows(source, ["who", "n"], Unit("who", cap)))
-        assert kept == {"ann": min(4, cap), "bob": min(2, cap), "cy": 1}
+        assert Counter(who for who, _ in kept(source, ["who", "n"], Unit("who", cap))) == {
+            "ann": min(4, cap),
+            "bob": min(2, cap),
+            "cy": 1,
+        }
     assert rows(pickle.loads(pickle.dumps(source)), ["n"]) == rows(source, ["n"])
     assert source.row_estimate() in (8, None)
 

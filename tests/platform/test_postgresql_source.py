@@ -5,11 +5,12 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.platform.conftest import Warehouse
+from tests.sources.bounded import ODD, kept
+from tests.sources.bounded import rows_of as rows
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.databases import postgresql as module
@@ -17,21 +18,13 @@ from understudy.pipelines.sources.databases.postgresql import PostgresSource
 from understudy.pipelines.sources.opening import open_source
 from understudy.pipelines.spec.model import SourceSpec
 
-ODD = 'odd "name"; DROP TABLE t'
 QUOTED = ODD.replace('"', '""')
-ROW = Unit()
 
 
 def opened(warehouse: Warehouse, table: str) -> PostgresSource:
     source = open_source(SourceSpec(uri=warehouse.uri, table=table, snapshot="s"), Path())
     assert isinstance(source, PostgresSource)
     return source
-
-
-def rows(source: PostgresSource, columns: list[str], unit: Unit = ROW, key: bytes = b"k") -> list[tuple[Any, ...]]:
-    batches = list(source.batches(columns, unit, key, 3))
-    assert all(batch.schema.names == columns for batch in batches)
-    return sorted(tuple(map(str, row.values())) for batch in batches for row in batch.to_pylist())
 
 
 @pytest.fixture(params=["table", "view", "partitioned", "inherited"])
@@ -72,28 +65,27 @@ def test_the_same_rows_as_from_any_other_source(source: PostgresSource) -> None:
 
 @pytest.mark.parametrize("cap", [1, 2, 3, 9])
 def test_at_most_k_rows_an_entity_and_none_without_one(source: PostgresSource, cap: int) -> None:
-    kept = Counter(who for who, *_ in rows(source, ["who", "n", ODD], Unit("who", cap)))
-    assert kept == {"ann": min(4, cap), "bob": min(2, cap), "cy": 1}
-    assert len(rows(source, [ODD], Unit("who", cap))) == kept.total()
+    found = Counter(who for who, *_ in kept(source, ["who", "n", ODD], Unit("who", cap)))
+    assert found == {"ann": min(4, cap), "bob": min(2, cap), "cy": 1}
+    assert len(kept(source, [ODD], Unit("who", cap))) == found.total()
 
 
 def test_the_choice_follows_the_key(source: PostgresSource) -> None:
-    choices = {tuple(rows(source, ["n", ODD], Unit("who", 2), bytes([key]))) for key in range(12)}
+    choices = {tuple(kept(source, ["n", ODD], Unit("who", 2), bytes([key]))) for key in range(12)}
     assert len(choices) > 2
-    assert rows(source, ["n"], Unit("who", 2)) == rows(source, ["n"], Unit("who", 2))
+    assert kept(source, ["n"], Unit("who", 2)) == kept(source, ["n"], Unit("who", 2))
 
 
 def test_equal_rows_of_one_entity_are_capped_too(warehouse: Warehouse) -> None:
-    """Rows that tie on the hash are told apart by their place, which both passes must see alike."""
     warehouse.execute("CREATE TABLE t AS SELECT 'ann' AS who, 1 AS n FROM generate_series(1, 500)")
-    assert len(rows(opened(warehouse, f"{warehouse.schema}.t"), ["n"], Unit("who", 7))) == 7
+    assert len(kept(opened(warehouse, f"{warehouse.schema}.t"), ["n"], Unit("who", 7))) == 7
 
 
 def test_one_number_is_one_entity_however_it_is_written(warehouse: Warehouse) -> None:
     warehouse.execute("CREATE TABLE t AS SELECT * FROM (VALUES (1.0, 1), (1.00, 2), (1, 3), (0.0, 4), (0, 5)) v(w, n)")
     warehouse.execute("CREATE VIEW v AS SELECT * FROM t")
     for name in ("t", "v"):
-        assert len(rows(opened(warehouse, f"{warehouse.schema}.{name}"), ["n"], Unit("w", 1))) == 2
+        assert len(kept(opened(warehouse, f"{warehouse.schema}.{name}"), ["n"], Unit("w", 1))) == 2
 
 
 def test_every_pass_sees_the_snapshot_of_the_first(warehouse: Warehouse) -> None:
@@ -128,7 +120,7 @@ def test_no_value_however_odd_can_stop_a_read(warehouse: Warehouse) -> None:
     )
     source = opened(warehouse, f"{warehouse.schema}.t")
     names = [name for name in source.schema().names if name != "a"]
-    batches = list(source.batches(names, ROW, b"k"))
+    batches = list(source.read(names))
     found = [row for batch in batches for row in batch.to_pylist()]
     assert len(found) == 3
     assert found[0]["d"] == "infinity"
@@ -156,9 +148,9 @@ def test_names_reach_sql_only_if_the_catalogue_lists_them(warehouse: Warehouse) 
     source = opened(warehouse, f"{warehouse.schema}.t")
     for name in ('a" FROM t; --', "1 OR 1", "*", "a, a"):
         with pytest.raises(SpecError, match="no column"):
-            list(source.batches([name], ROW, b"k"))
+            list(source.read([name]))
         with pytest.raises(SpecError, match="no column"):
-            list(source.batches(["a"], Unit(name, 2), b"k"))
+            list(source.read(["a", name]))
     assert rows(source, ["a"]) == [("1",)]
 
 
@@ -166,14 +158,14 @@ def test_the_source_cannot_be_written_to(warehouse: Warehouse) -> None:
     warehouse.execute("CREATE TABLE t (a integer)", "CREATE SEQUENCE s",
                       "CREATE VIEW v AS SELECT nextval('s')::int AS a")  # fmt: skip
     with pytest.raises(SourceError, match="withheld") as caught:
-        list(opened(warehouse, f"{warehouse.schema}.v").batches(["a"], ROW, b"k"))
+        list(opened(warehouse, f"{warehouse.schema}.v").read(["a"]))
     assert "25006" in str(caught.value)  # read-only transaction
 
 
 def test_errors_name_neither_values_nor_secrets(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     warehouse.execute("CREATE TABLE t AS SELECT 'canary-7f3a' AS a", "CREATE VIEW v AS SELECT a::integer AS a FROM t")
     with pytest.raises(SourceError) as caught:
-        list(opened(warehouse, f"{warehouse.schema}.v").batches(["a"], ROW, b"k"))
+        list(opened(warehouse, f"{warehouse.schema}.v").read(["a"]))
     assert "canary" not in str(caught.value)
     monkeypatch.setenv("WAREHOUSE_URL", "postgresql://me:hunter2@127.0.0.1:1/db")
     source = open_source(SourceSpec(uri="postgresql+env://WAREHOUSE_URL", table="t", snapshot="s"), Path())

@@ -19,6 +19,7 @@ from sqlalchemy.dialects import mssql, mysql
 
 from tests.platform.conftest import Warehouse
 from tests.postgres import new_database
+from tests.sources.bounded import kept
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.databases.sqlalchemy_values import StoredColumn
@@ -57,20 +58,17 @@ def source(
 def test_rows_types_and_bounding(source: Any) -> None:
     names = ["who", "n", "x", "d", "b", "odd; name"]
     assert [str(field.type) for field in source.schema()] == ["string", "int64", "double", "string", "bool", "string"]
-    [batch] = source.batches(names, Unit(), b"k")
+    [batch] = source.read(names)
     assert batch.to_pylist()[0] == {"who": "ann", "n": 1, "x": 1.5, "d": "2.5", "b": True, "odd; name": "2026-10-01"}
     for cap in (1, 2):
-        kept = Counter(
-            row["who"] for batch in source.batches(["who", "n"], Unit("who", cap), b"k") for row in batch.to_pylist()
-        )
-        assert kept == {"ann": cap, "bob": 1}
+        assert Counter(who for who, _ in kept(source, ["who", "n"], Unit("who", cap))) == {"ann": cap, "bob": 1}
 
 
 def test_what_is_wrong_is_said_without_the_address(
     monkeypatch: pytest.MonkeyPatch, source: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(SpecError, match="no column"):
-        list(source.batches(['n" FROM people; --'], Unit(), b"k"))
+        list(source.read(['n" FROM people; --']))
 
     def opened(table: str | None = "people", variable: str = "W_URL") -> Any:
         return open_source(SourceSpec(uri=f"sql+env://{variable}", table=table, snapshot="s"), tmp_path)
@@ -105,7 +103,7 @@ def test_no_date_a_database_holds_can_make_a_read_fail(source: Any, warehouse: W
         connection.close()
     else:
         warehouse.execute(*inserts)
-    rows = [row for batch in source.batches(["n", "odd; name"], Unit(), b"k") for row in batch.to_pylist()]
+    rows = [row for batch in source.read(["n", "odd; name"]) for row in batch.to_pylist()]
     assert len(rows) == 5 + len(inserts)
     assert {row["odd; name"] for row in rows if row["n"] != 7} == {"2026-10-01"}
 
@@ -115,7 +113,7 @@ def test_text_does_not_depend_on_the_styles_of_a_role(monkeypatch: pytest.Monkey
     warehouse.execute("INSERT INTO t VALUES ('2026-10-01', '2026-10-01 12:00+02', 1234.5, 'a')")
     monkeypatch.setenv("W_URL", f"{warehouse.url}%20-cDateStyle%3DGerman%20-cTimeZone%3DAsia/Kathmandu")
     source = open_source(SourceSpec(uri="sql+env://W_URL", table="t", snapshot="s"), Path())
-    [batch] = source.batches(["d", "m", "c", "e"], Unit(), b"k")
+    [batch] = source.read(["d", "m", "c", "e"])
     assert batch.to_pylist() == [{"d": "2026-10-01", "m": "2026-10-01 10:00:00", "c": "1234.50", "e": "a"}]
 
 
@@ -171,5 +169,5 @@ def test_bytes_that_have_no_counterpart_in_utf8_fail_neither_postgresql_source(
     monkeypatch.setenv("W_URL", url.replace("postgresql:", "postgresql+psycopg:"))
     for uri in ("postgresql+env://PLAIN", "sql+env://W_URL"):
         source = open_source(SourceSpec(uri=uri, table="t", snapshot="s"), Path())
-        [batch] = source.batches(["a", "n"], Unit(), b"k")
+        [batch] = source.read(["a", "n"])
         assert batch.to_pydict() == {"a": ["x", "\ufffd", None], "n": [1, 2, 3]}

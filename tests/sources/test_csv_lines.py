@@ -13,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.files import csv_file
 from understudy.pipelines.sources.files.csv_file import csv_batches
 from understudy.pipelines.sources.files.csv_lines import LONGEST, line_blocks, record_blocks, screened
@@ -167,7 +166,7 @@ def test_files_are_read_line_by_line_whatever_they_hold(name: str, tmp_path: Pat
     text = HEADER + body
     (tmp_path / name).write_bytes(gzip.compress(text[:9]) + gzip.compress(text[9:]) if name.endswith("gz") else text)
     source = open_source(SourceSpec(uri=name, snapshot="s"), tmp_path)
-    batches = [batch.column("b").cast(pa.binary()) for batch in source.batches(["b"], Unit(), b"k")]
+    batches = [batch.column("b").cast(pa.binary()) for batch in source.read(["b"])]
     assert [value for batch in batches for value in batch.to_pylist()] == [row[1] for row in rows_by_line(body)]
 
 

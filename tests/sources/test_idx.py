@@ -11,7 +11,6 @@ import pytest
 
 from tests.table.tensors.examples import picture_spec
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.opening import check_columns, open_source
 from understudy.pipelines.spec.model import SourceSpec
 
@@ -31,7 +30,7 @@ def _source(base: Path, name: str):
 
 
 def _read(source, columns) -> pa.Table:
-    return pa.Table.from_batches(list(source.batches(columns, Unit(), b"k", 7)))
+    return pa.Table.from_batches(list(source.read(columns, 7)))
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
@@ -84,4 +83,4 @@ def test_other_mistakes(tmp_path):
     (tmp_path / "images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(IMAGES))[:-40])
     source = _source(tmp_path, "images-idx3-ubyte.gz")
     with pytest.raises(SourceError, match="complete"):
-        list(source.batches(["image"], Unit(), b"k"))
+        list(source.read(["image"]))

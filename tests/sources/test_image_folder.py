@@ -13,7 +13,6 @@ from PIL import Image
 
 from tests.table.tensors.examples import picture_spec
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.files.image_folder import ImageFolderSource
 from understudy.pipelines.sources.files.parquet import ParquetSource
 from understudy.pipelines.sources.opening import check_columns, open_source
@@ -44,7 +43,7 @@ def _source(base: Path, shape=(4, 3)):
 
 
 def _read(source, columns=("image", "label"), batch_rows=2) -> pa.Table:
-    return pa.Table.from_batches(list(source.batches(list(columns), Unit(), b"k", batch_rows)))
+    return pa.Table.from_batches(list(source.read(list(columns), batch_rows)))
 
 
 def test_pictures_in_order_with_the_folder_as_label(folder):

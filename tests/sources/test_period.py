@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 
 from tests.examples import SPEC
 from tests.platform.conftest import Warehouse, warehouse  # noqa: F401  a fixture
+from tests.sources.bounded import declared
+from tests.table.coding.strategies import domain_of
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.relation import Unit
@@ -44,6 +46,13 @@ ROWS = pa.table(
     }
 )
 IN_OCTOBER = Counter({("ann", "B"): 1, ("ann", "A"): 2, ("bob", "B"): 1})
+PEOPLE = domain_of(
+    {
+        "who": {"type": "category", "values": ["ann", "bob"]},
+        "ward": {"type": "category", "values": ["A", "B"]},
+        "seen": {"type": "date", "min": "2025-01-01", "max": "2026-12-31", "bins": "day"},
+    }
+)
 KINDS = ["memory", "parquet", "directory", "csv", "duckdb", "duckdb view", "sqlite"]
 
 
@@ -83,7 +92,7 @@ def _lines() -> list[tuple[Any, ...]]:
 
 
 def kept(source: Source, unit: Unit, columns: tuple[str, ...] = ("who", "ward")) -> Counter[tuple[str, ...]]:
-    batches = source.batches(list(columns), unit, b"key", 3)
+    batches = LocalTable(source, declared(columns, PEOPLE), unit, b"key", 3).record_batches()
     return Counter(tuple(map(str, row.values())) for batch in batches for row in batch.to_pylist())
 
 

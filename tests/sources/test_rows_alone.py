@@ -31,7 +31,6 @@ from understudy.pipelines.methods.gaussian.layout import Layout
 from understudy.pipelines.methods.gaussian.moments import exact_products, feature_blocks, fixed_point_writer
 from understudy.pipelines.methods.kernel.features import on_levels
 from understudy.pipelines.methods.unit_values import unit_column
-from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.memory import ArrowSource
 from understudy.pipelines.sources.opening import open_source
 from understudy.pipelines.spec.model import SourceSpec
@@ -77,7 +76,7 @@ def outcome(batch: pa.RecordBatch) -> Iterator[Row]:
 
 
 def outcomes(source: Any, batch_rows: int) -> Counter[Row]:
-    batches = source.batches(NAMES, Unit(), b"k", batch_rows)
+    batches = source.read(NAMES, batch_rows)
     return Counter(row for batch in batches if batch.num_rows for row in outcome(batch))
 
 

@@ -1,20 +1,23 @@
-"""A table or view of a DuckDB file, opened read-only. Projection and the cap on rows an entity run in the
-engine."""
+"""A table or view of a DuckDB file, opened read-only. Projection runs in the engine.
+
+A read is one statement and so sees one state. That all reads see the same one is checked: the file and its write-ahead
+log are pinned when the source is first looked at.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.base import BATCH_ROWS
+from understudy.pipelines.sources.base import BATCH_ROWS, OneStream
+from understudy.pipelines.sources.pinning import FilePin, changed
 
 _EXTERNAL = (
     "load what it reads into a table of the database; or, if whoever can change those files may decide what is "
@@ -23,7 +26,7 @@ _EXTERNAL = (
 
 
 @dataclass(frozen=True)
-class DuckDBSource:
+class DuckDBSource(OneStream):
     """`table` is `name` or `schema.name`. Names reach SQL quoted, and only if the catalogue lists them."""
 
     path: Path
@@ -35,15 +38,9 @@ class DuckDBSource:
             query = f"SELECT * FROM {self.quoted_table(connection)} LIMIT 0"  # noqa: S608  a catalogued name
             return connection.sql(query).to_arrow_table().schema
 
-    def parts(self) -> None:
-        return None
-
-    def batches(
-        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         with self.connect() as connection:
-            reader = connection.sql(self.bounded_query(connection, columns, unit, key)).to_arrow_reader(batch_rows)
-            yield from reader
+            yield from connection.sql(self.query(connection, columns)).to_arrow_reader(batch_rows)
 
     def row_estimate(self) -> int | None:
         """The catalogue's figure for a table; a view has none."""
@@ -56,30 +53,11 @@ class DuckDBSource:
             ).fetchone()
         return int(found[0]) if found else None
 
-    def bounded_query(
-        self, connection: duckdb.DuckDBPyConnection, columns: Sequence[str], unit: Unit, key: bytes
-    ) -> str:
-        """SQL for the requested columns of at most `unit.max_rows` rows an entity.
-
-        Rows are ranked by MD5 of the key and their requested values, each written with its length so that no
-        two different rows are written alike; rows that tie are equal, so the engine's order does not matter.
-        """
+    def query(self, connection: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> str:
+        """SQL for the requested columns of every row."""
         table = self.quoted_table(connection)
-        self._check_listed(connection, table, [*columns, *([unit.entity] if unit.entity else [])])
-        wanted = ", ".join(quoted(name) for name in columns)
-        if unit.entity is None:
-            return f"SELECT {wanted} FROM {table}"  # noqa: S608  quoted, catalogued names
-        secret = hashlib.blake2b(b"rows", key=hashlib.sha256(key).digest(), digest_size=16).hexdigest()
-        written = [
-            f"coalesce(strlen(CAST({name} AS VARCHAR)) || ':' || CAST({name} AS VARCHAR), '-')"
-            for name in map(quoted, columns)
-        ]
-        rank = f"md5_number('{secret}' || {' || '.join(written)})"
-        entity = quoted(unit.entity)
-        return (
-            f"SELECT {wanted} FROM {table} WHERE {entity} IS NOT NULL"  # noqa: S608  quoted, catalogued names
-            f" QUALIFY row_number() OVER (PARTITION BY {entity} ORDER BY {rank}) <= {int(unit.max_rows)}"
-        )
+        self._check_listed(connection, table, columns)
+        return f"SELECT {', '.join(quoted(name) for name in columns)} FROM {table}"  # noqa: S608  catalogued names
 
     def quoted_table(self, connection: duckdb.DuckDBPyConnection) -> str:
         schema, name = self._located(connection)
@@ -91,7 +69,7 @@ class DuckDBSource:
         if not self.path.is_file():
             raise SourceError(f"there is no database {self.path}", "check source.uri; relative paths start at the spec")
         try:
-            with duckdb.connect(self.path, read_only=True) as connection:
+            with self._unchanged(), duckdb.connect(self.path, read_only=True) as connection:
                 connection.execute("SET enable_progress_bar = false")
                 if not self.external:  # for every connection of this process to the file, and never to be taken back
                     connection.execute("SET enable_external_access = false")
@@ -108,6 +86,26 @@ class DuckDBSource:
                 raise SourceError(f"{self.path} is not a readable DuckDB database", "restore the file") from None
             problem = f"DuckDB could not read table {self.table!r} of {self.path} ({type(error).__name__})"
             raise SourceError(problem, "query the table with DuckDB itself to see why") from None
+
+    @cached_property
+    def _pins(self) -> tuple[FilePin, FilePin | None]:
+        """The database and, if it has one, its write-ahead log."""
+        return FilePin.of(self.path), FilePin.of(self._log) if self._log.exists() else None
+
+    @property
+    def _log(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.wal")
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[None]:
+        database, log = self._pins
+        with ExitStack() as stack:
+            stack.enter_context(database.unchanged())
+            if log is not None:
+                stack.enter_context(log.unchanged())
+            yield
+            if log is None and self._log.exists():
+                raise changed(str(self.path))
 
     def _located(self, connection: duckdb.DuckDBPyConnection) -> tuple[str, str]:
         """Schema and name as the catalogue spells them."""

@@ -1,11 +1,13 @@
 """A table or view of a PostgreSQL database, read under one exported snapshot by COPY straight into Arrow.
 
-One snapshot. The first read opens a read-only transaction and exports its snapshot; every later read, also in another
-process, imports it. So all passes over the table see the same rows, whoever writes to it meanwhile.
+One snapshot. The first read opens a read-only transaction, locks the table against being rewritten (ACCESS SHARE,
+which conflicts with CLUSTER, VACUUM FULL, TRUNCATE and ALTER TABLE alone), then exports its snapshot and counts the
+pages; every later read, also in another process, imports the snapshot. So all reads see the same rows on the same
+pages, whoever writes to the table meanwhile. The lock comes first: rows that TRUNCATE or a rewrite took away are lost
+to older snapshots too. Somebody who waits to rewrite the table makes further reads wait; after LOCK_TIMEOUT they
+fail, and nothing is spent.
 
-Bounding. A table is read in ranges of pages, each in page order, which the snapshot makes repeatable: the two passes of
-`bounding` apply as to any file. A view (or a partitioned or foreign table) has no pages; there the engine ranks an
-entity's rows by a keyed MD5 of their values and keeps the first `max_rows`, in one statement.
+A table is read in ranges of pages; a view (or a partitioned or foreign table) has none and is one stream.
 
 Names reach SQL quoted, and only if the catalogue lists them. Values are read as text except whole numbers, floats and
 booleans, so that no value, however odd (infinite dates, years BC), can make a read fail; and in the bytes of the
@@ -14,7 +16,6 @@ database's own encoding, so that no character can lack a counterpart in another.
 
 from __future__ import annotations
 
-import hashlib
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,8 +26,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
+from understudy.pipelines.sources.base import BATCH_ROWS
 from understudy.pipelines.sources.databases.postgresql_connection import (
     connected,
     explained,
@@ -38,7 +38,9 @@ from understudy.pipelines.spec.address import Database
 
 PAGES_A_PART = 8192
 BLOCK_BYTES = 4 << 20
+LOCK_TIMEOUT = "60s"
 _TABLES = ("r", "m")
+_LOCKABLE = ("r", "v", "p", "inherited")
 _DOING = "reading the table"
 
 
@@ -94,7 +96,7 @@ class PostgresPart:
     end: int | None
     snapshot: str
 
-    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         from psycopg import sql
 
         pages = sql.SQL("ctid >= {}::tid").format(sql.Literal(f"({int(self.first)},0)"))
@@ -128,15 +130,17 @@ class PostgresSource:
             for first, end in zip(starts, ends, strict=True)
         ]
 
-    def batches(
-        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        from psycopg import sql
+
         parts = self.parts()
         if parts is not None:
-            yield from read_parts(parts, columns, unit, key, batch_rows, self.row_estimate())
+            for part in parts:
+                yield from part.read(columns, batch_rows)
             return
-        query = self._bounded_query(columns, unit, key)
-        wanted = [_listed(self._catalogued[3], name) for name in columns]
+        wanted = [self.column(name) for name in columns]
+        selected = sql.SQL(", ").join(column.expression() for column in wanted)
+        query = sql.SQL("SELECT {} FROM {}").format(selected, self.identifier())
         yield from _stream(self.database, self._held.snapshot, query, wanted, batch_rows)
 
     def row_estimate(self) -> int | None:
@@ -161,37 +165,6 @@ class PostgresSource:
     def stream(self, query: Any, columns: Sequence[PostgresColumn]) -> Iterator[pa.RecordBatch]:
         """What a query finds under the snapshot that every other read of this source sees too."""
         return _stream(self.database, self._held.snapshot, query, columns, BATCH_ROWS, work_memory="256MB")
-
-    def _bounded_query(self, columns: Sequence[str], unit: Unit, key: bytes) -> Any:
-        """SQL for at most `unit.max_rows` rows an entity. Rows that tie are equal, so their order is free."""
-        from psycopg import sql
-
-        schema, name, _, listed = self._catalogued
-        wanted = [_listed(listed, column).expression() for column in columns]
-        table, selected = sql.Identifier(schema, name), sql.SQL(", ").join(wanted)
-        if unit.entity is None:
-            return sql.SQL("SELECT {} FROM {}").format(selected, table)
-        entity = _listed(listed, unit.entity)
-        secret = hashlib.blake2b(b"rows", key=hashlib.sha256(key).digest(), digest_size=16).hexdigest()
-        written = [sql.SQL("coalesce(length(({0})::text) || ':' || ({0})::text, '-')").format(each) for each in wanted]
-        known = sql.SQL("{} IS NOT NULL").format(sql.Identifier(entity.name))
-        if entity.kind in ("float4", "float8", "numeric"):
-            known += sql.SQL(" AND {} <> 'NaN'").format(sql.Identifier(entity.name))
-        names = [sql.Identifier(f"c{i}") for i in range(len(wanted))]
-        return sql.SQL(
-            "SELECT {names} FROM (SELECT {named}, row_number() OVER (PARTITION BY {entity} ORDER BY"
-            ' pg_catalog.md5({secret} || {written}) COLLATE "C") AS rank'
-            " FROM {table} WHERE {known}) AS ranked WHERE rank <= {most}"
-        ).format(
-            names=sql.SQL(", ").join(names),
-            named=sql.SQL(", ").join(sql.SQL("{} AS {}").format(e, n) for e, n in zip(wanted, names, strict=True)),
-            entity=entity.expression(),
-            secret=sql.Literal(secret),
-            written=sql.SQL(" || ").join(written),
-            table=table,
-            known=known,
-            most=sql.Literal(int(unit.max_rows)),
-        )
 
     @cached_property
     def _catalogued(self) -> tuple[str, str, str, tuple[PostgresColumn, ...]]:
@@ -220,7 +193,7 @@ class PostgresSource:
     @cached_property
     def _held(self) -> _HeldSnapshot:
         schema, name, kind, _ = self._catalogued
-        return _HeldSnapshot(self.database, schema, name, kind in _TABLES)
+        return _HeldSnapshot(self.database, schema, name, kind)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"database": self.database, "table": self.table}  # a connection cannot travel, and need not
@@ -229,7 +202,7 @@ class PostgresSource:
 class _HeldSnapshot:
     """Keeps a read-only transaction open so that others may read what it sees, for as long as the source lives."""
 
-    def __init__(self, database: Database, schema: str, table: str, has_pages: bool) -> None:
+    def __init__(self, database: Database, schema: str, table: str, kind: str) -> None:
         import psycopg
 
         connection = None
@@ -237,9 +210,11 @@ class _HeldSnapshot:
             connection = open_connection(database)
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.read_only = True
+            connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
+            connection.execute(_lock(schema, table, kind))
             self.snapshot = str(connection.execute("SELECT pg_catalog.pg_export_snapshot()").fetchone()[0])
             self.pages: int | None = None
-            if has_pages:  # asked after the snapshot was taken: it can only see rows on pages that exist by now
+            if kind in _TABLES:  # asked after the snapshot was taken: it can only see rows on pages that exist by now
                 size = "SELECT pg_catalog.pg_relation_size(pg_catalog.format('%%I.%%I', %s::text, %s::text)::regclass)"
                 bytes_ = int(connection.execute(size, [schema, table]).fetchone()[0])
                 page = int(connection.execute("SHOW block_size").fetchone()[0])
@@ -248,7 +223,19 @@ class _HeldSnapshot:
             if connection is not None:
                 connection.close()
             raise explained(problem, database, SourceError, _DOING, connection is None) from None
-        weakref.finalize(self, connection.close)
+        self.close = weakref.finalize(self, connection.close)
+
+
+def _lock(schema: str, table: str, kind: str) -> Any:
+    """Keeps the table from being rewritten until the transaction ends.
+
+    LOCK TABLE takes no snapshot, so it can come first; for the kinds it does not know a SELECT takes the same lock,
+    and the snapshot with it.
+    """
+    from psycopg import sql
+
+    lock = "LOCK TABLE {} IN ACCESS SHARE MODE" if kind in _LOCKABLE else "SELECT FROM {} LIMIT 0"
+    return sql.SQL(lock).format(sql.Identifier(schema, table))
 
 
 def _listed(columns: Sequence[PostgresColumn], name: str) -> PostgresColumn:
@@ -274,6 +261,7 @@ def _stream(
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+        connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT)))
         if work_memory is not None:  # so that all groups are hashed: there are few, but the planner cannot know
             connection.execute(sql.SQL("SET LOCAL work_mem = {}").format(sql.Literal(work_memory)))
         encoding = connection.info.parameter_status("server_encoding") or "UTF8"

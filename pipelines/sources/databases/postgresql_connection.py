@@ -65,6 +65,11 @@ def explained(
         )
     if code == "42501":
         return error(f"{doing} at {database} is not permitted to this role", "grant what docs/platform.md lists")
+    if code == "55P03":
+        return error(
+            f"{doing} at {database} had to wait too long for somebody who rewrites or alters it; nothing was spent",
+            "run again when that (CLUSTER, VACUUM FULL, ALTER TABLE ...) is done",
+        )
     return error(
         f"{doing} at {database} failed ({kind}); PostgreSQL's own message is withheld since it may quote values",
         "look at the server's log, then run again: nothing is spent twice",

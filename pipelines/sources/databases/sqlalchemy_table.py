@@ -1,8 +1,8 @@
 """A table or view of any database that SQLAlchemy knows: MySQL, Snowflake, BigQuery, SQL Server ... by its own driver.
 
 `source.uri: "sql+env://WAREHOUSE_URL"`; the environment variable holds the SQLAlchemy URL, secret and all. The declared
-columns are read once, in one statement and so from one state of the table, into memory, and bounded there. Tested on
-SQLite, PostgreSQL and (by hand) MariaDB; for the others only SQLAlchemy's word is known.
+columns are read in one statement and so from one state of the table. Tested on SQLite, PostgreSQL and (by hand)
+MariaDB; for the others only SQLAlchemy's word is known.
 
 No value can make a read fail: neither SQLAlchemy nor the driver is asked to make dates, decimals or enums of what is
 stored (`sqlalchemy_values` says what is asked for instead), and what comes is read totally, value by value.
@@ -22,18 +22,15 @@ import sqlalchemy as sa
 from sqlalchemy.exc import NoSuchTableError
 
 from understudy.pipelines.errors import SourceError, SpecError, UnderstudyError
-from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.base import BATCH_ROWS
-from understudy.pipelines.sources.bounding import needed_columns
+from understudy.pipelines.sources.base import BATCH_ROWS, OneStream
 from understudy.pipelines.sources.databases.sqlalchemy_values import StoredColumn, connect_options, prepared
-from understudy.pipelines.sources.memory import ArrowSource
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 FETCH_ROWS = 20_000
 
 
 @dataclass(frozen=True)
-class SqlAlchemySource:
+class SqlAlchemySource(OneStream):
     """`variable` names the environment variable with the address; `table` is `name` or `schema.name`."""
 
     variable: str
@@ -50,38 +47,24 @@ class SqlAlchemySource:
     def schema(self) -> pa.Schema:
         return pa.schema([(column.name, StoredColumn(column).arrow_type) for column in self._reflected.columns])
 
-    def parts(self) -> None:
-        return None
-
-    def batches(
-        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        return self.at_once(needed_columns(columns, unit)).batches(columns, unit, key, batch_rows)
-
-    def at_once(self, columns: Sequence[str]) -> ArrowSource:
-        """These columns, read in one statement."""
-        return ArrowSource(self._read(columns))
-
     def row_estimate(self) -> int | None:
         return None
 
-    def _read(self, columns: Sequence[str]) -> pa.Table:
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         table = self._reflected
         absent = [name for name in columns if name not in table.columns]
         if absent:
             raise SpecError(f"the table has no column(s) {', '.join(absent)}", "correct the names in the spec")
         stored = [StoredColumn(table.columns[name]) for name in columns]
         schema = pa.schema([(column.name, column.arrow_type) for column in stored])
-        batches = []
         with self._connected() as connection:
             encoding = prepared(connection)
             named = [column.asked(connection.dialect.name).label(f"c{i}") for i, column in enumerate(stored)]
             streamed = connection.execution_options(stream_results=True)
             result = streamed.execute(sa.select(*named).select_from(table))
-            while rows := result.fetchmany(FETCH_ROWS):
+            while rows := result.fetchmany(min(batch_rows, FETCH_ROWS)):
                 arrays = [column.array([row[i] for row in rows], encoding) for i, column in enumerate(stored)]
-                batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
-        return pa.Table.from_batches(batches, schema)
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     @cached_property
     def _reflected(self) -> sa.Table:

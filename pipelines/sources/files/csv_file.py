@@ -23,8 +23,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.sources.base import OneStream
+from understudy.pipelines.sources.base import BATCH_ROWS, OneStream
 from understudy.pipelines.sources.files.csv_lines import CR, LF, LONGEST, line_blocks, record_blocks, screened
+from understudy.pipelines.sources.pinning import FilePin
 
 MOST_HEADER_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -43,9 +44,13 @@ class CsvSource(OneStream):
     def row_estimate(self) -> int | None:
         return None
 
-    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         with self._opened() as stream:
             yield from csv_batches(stream, str(self.path), columns, batch_rows, self.quoted_newlines)
+
+    @cached_property
+    def _pin(self) -> FilePin:
+        return FilePin.of(self.path)
 
     @cached_property
     def _header(self) -> list[str]:
@@ -56,7 +61,11 @@ class CsvSource(OneStream):
     def _opened(self) -> Iterator[pa.NativeFile]:
         """The file's bytes, unpacked; what is wrong with the file is told without anything in it."""
         try:
-            with pa.OSFile(str(self.path)) as file, unpacked(file, self.path.name) as stream:
+            with (
+                self._pin.unchanged(),
+                pa.OSFile(str(self.path)) as file,
+                unpacked(file, self.path.name) as stream,
+            ):
                 yield stream
         except (pa.ArrowException, OSError) as error:
             reason = getattr(error, "strerror", None) or "it is not a readable CSV file"

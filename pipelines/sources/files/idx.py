@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.sources.base import OneStream
+from understudy.pipelines.sources.base import BATCH_ROWS, OneStream
+from understudy.pipelines.sources.pinning import FilePin
 from understudy.pipelines.table.tensors import BATCH_BYTES
 
 _NAME = re.compile(r"[-.]idx[1-4]-(ubyte|byte|short|int|float|double)(\.gz)?$", re.IGNORECASE)
@@ -37,6 +38,7 @@ class _File:
     """What the header of an idx file says."""
 
     path: Path
+    pin: FilePin
     dtype: np.dtype
     shape: tuple[int, ...]
     data_at: int
@@ -69,7 +71,7 @@ class IdxSource(OneStream):
     def row_estimate(self) -> int | None:
         return self._files["image"].shape[0]
 
-    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         absent = [name for name in columns if name not in self._files]
         if absent:
             raise SpecError(f"the table has no column(s) {', '.join(absent)}", "an idx source has image and label")
@@ -77,6 +79,8 @@ class IdxSource(OneStream):
         total = self._files["image"].shape[0]
         rows = max(1, min(batch_rows, BATCH_BYTES // max((f.width * f.dtype.itemsize for f in files), default=1)))
         with _reading(self.path), ExitStack() as stack:
+            for file in files:
+                stack.enter_context(file.pin.unchanged())
             streams = [stack.enter_context(_open(file.path)) for file in files]
             for file, stream in zip(files, streams, strict=True):
                 stream.read(file.data_at)
@@ -113,14 +117,15 @@ def _labels_of(path: Path) -> Path | None:
 
 
 def _header(path: Path) -> _File:
-    with _reading(path), _open(path) as stream:
+    pin = FilePin.of(path)
+    with _reading(path), pin.unchanged(), _open(path) as stream:
         start = stream.read(4)
         axes = start[3] if len(start) == 4 else 0
         sizes = stream.read(4 * axes)
         if start[:2] != b"\0\0" or start[2] not in _TYPES or not 1 <= axes <= 4 or len(sizes) != 4 * axes:
             raise SourceError(f"{path} is not an idx file", "check source.uri and restore the file")
         shape = tuple(int(size) for size in np.frombuffer(sizes, ">u4"))
-        file = _File(path, np.dtype(_TYPES[start[2]]), shape, 4 + 4 * axes)
+        file = _File(path, pin, np.dtype(_TYPES[start[2]]), shape, 4 + 4 * axes)
         if path.suffix.lower() != ".gz":
             complete = file.data_at + math.prod(shape) * file.dtype.itemsize
             if path.stat().st_size != complete:

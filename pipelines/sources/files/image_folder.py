@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.sources.base import OneStream
+from understudy.pipelines.sources.base import BATCH_ROWS, OneStream
+from understudy.pipelines.sources.pinning import FilePin
 from understudy.pipelines.table.tensors import BATCH_BYTES
 
 ENDINGS = (".png", ".jpg", ".jpeg")
@@ -55,7 +56,7 @@ class ImageFolderSource(OneStream):
     def row_estimate(self) -> int | None:
         return len(self._files)
 
-    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         schema = self.schema()
         absent = [name for name in columns if name not in schema.names]
         if absent:
@@ -70,14 +71,15 @@ class ImageFolderSource(OneStream):
             found = [self._images(files) if name == "image" else _labels(files) for name in columns]
             yield pa.RecordBatch.from_arrays(found, names=list(columns))
 
-    def _images(self, files: Sequence[tuple[str, str]]) -> pa.Array:
+    def _images(self, files: Sequence[tuple[str, FilePin]]) -> pa.Array:
         height, width, channels = self._picture
         pixels = np.zeros((len(files), height, width, channels), np.uint8)
         unread = np.zeros(len(files), np.bool_)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's would tell of single pictures
-            for row, (folder, name) in enumerate(files):
-                found = _decoded(self.path / folder / name, height, width, channels)
+            for row, (_, pin) in enumerate(files):
+                with pin.unchanged():
+                    found = _decoded(pin.path, height, width, channels)
                 unread[row] = found is None
                 if found is not None:
                     pixels[row] = found
@@ -97,10 +99,14 @@ class ImageFolderSource(OneStream):
         )
 
     @cached_property
-    def _files(self) -> tuple[tuple[str, str], ...]:
-        """Sub-folder and file name of every picture, in order."""
+    def _files(self) -> tuple[tuple[str, FilePin], ...]:
+        """Sub-folder and file of every picture, in order."""
         try:
-            return tuple((folder.name, name) for folder in _folders(self.path) for name in sorted(_pictures(folder)))
+            return tuple(
+                (folder.name, FilePin.of(folder / name))
+                for folder in _folders(self.path)
+                for name in sorted(_pictures(folder))
+            )
         except OSError as error:
             raise SourceError(f"cannot list {self.path}: {error.strerror}", "check source.uri") from None
 
@@ -118,7 +124,7 @@ def _decoded(path: Path, height: int, width: int, channels: int) -> np.ndarray |
         return None
 
 
-def _labels(files: Sequence[tuple[str, str]]) -> pa.Array:
+def _labels(files: Sequence[tuple[str, FilePin]]) -> pa.Array:
     # A name that is no text is still a name: what cannot be spelled becomes a question mark.
     return pa.array([folder.encode(errors="replace").decode() for folder, _ in files], pa.string())
 

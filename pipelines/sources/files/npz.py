@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.sources.base import OneStream
+from understudy.pipelines.sources.base import BATCH_ROWS, OneStream
+from understudy.pipelines.sources.pinning import FilePin
 from understudy.pipelines.table.tensors import BATCH_BYTES
 
 _DAY_BOUND = 2**31 - 1
@@ -63,7 +64,7 @@ class NpzSource(OneStream):
         lengths = {a.shape[0] for a in self._arrays if a.type is not None and a.name in (self.wanted or {a.name})}
         return lengths.pop() if len(lengths) == 1 else None
 
-    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         by_name = {array.name: array for array in self._arrays if array.type is not None}
         absent = [name for name in columns if name not in by_name]
         if absent:
@@ -72,7 +73,7 @@ class NpzSource(OneStream):
         self._check_lengths(arrays)
         a_row = max((array.width * array.dtype.itemsize for array in arrays), default=1)
         rows = max(1, min(batch_rows, BATCH_BYTES // a_row))
-        with _reading(self.path), zipfile.ZipFile(self.path) as archive:
+        with _reading(self.path), self._pin.unchanged(), zipfile.ZipFile(self.path) as archive:
             for pieces in zip(*(_pieces(archive, array, rows) for array in arrays), strict=True):
                 found = [_column(piece, array) for piece, array in zip(pieces, arrays, strict=True)]
                 yield pa.RecordBatch.from_arrays(found, names=list(columns))
@@ -86,11 +87,15 @@ class NpzSource(OneStream):
             )
 
     @cached_property
+    def _pin(self) -> FilePin:
+        return FilePin.of(self.path)
+
+    @cached_property
     def _arrays(self) -> tuple[_Array, ...]:
         if not self.path.is_file():
             raise SourceError(f"there is no file {self.path}", "check source.uri; relative paths start at the spec")
         found = []
-        with _reading(self.path), zipfile.ZipFile(self.path) as archive:
+        with _reading(self.path), self._pin.unchanged(), zipfile.ZipFile(self.path) as archive:
             for info in archive.infolist():
                 if info.filename.endswith(".npy"):
                     with archive.open(info) as stream:

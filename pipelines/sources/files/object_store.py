@@ -1,12 +1,13 @@
 """Parquet or CSV in an object store, read through fsspec: one object, or every one below a path.
 
 Each object is pinned when the source is first looked at: its size and version (an ETag where the store has one) are
-compared at every later read, so that both passes of the bounding, in whichever process, see the same bytes or fail.
+compared before and after every later read, in whichever process: all see the same bytes or fail.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
+from understudy.pipelines.sources.base import BATCH_ROWS, InParts
 from understudy.pipelines.sources.files.csv_file import csv_batches, csv_header, unpacked
 from understudy.pipelines.sources.files.object_paths import open_store, storing
 from understudy.pipelines.sources.files.parquet import MOST_ROWS
+from understudy.pipelines.sources.pinning import changed
 
 _KEY = "source.uri"
 
@@ -32,11 +33,29 @@ class StoredObject:
     path: str
     version: str
 
-    def open(self) -> Any:
+    @contextmanager
+    def open(self) -> Iterator[Any]:
+        """The object's bytes, which are those of that version from the first to the last."""
         store, _ = open_store(self.uri, _KEY)
-        if version_of(store.info(self.path)) != self.version:
-            raise SourceError(f"{self.path} changed while it was read", "run again when nothing writes to it")
-        return store.open(self.path, "rb", block_size=8 << 20)
+        self._check(store)
+        failure: Exception | None = None
+        try:
+            with store.open(self.path, "rb", block_size=8 << 20) as stream:
+                yield stream
+        except Exception as error:
+            failure = error
+        self._check(store)
+        if failure is not None:
+            raise failure
+
+    def _check(self, store: Any) -> None:
+        store.invalidate_cache(self.path)  # some stores answer from a listing they remember
+        try:
+            same = version_of(store.info(self.path)) == self.version
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise changed(self.path)
 
 
 @dataclass(frozen=True)
@@ -46,7 +65,7 @@ class StoredParquet:
     object: StoredObject
     row_groups: tuple[int, ...]
 
-    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         with _reading(self.object.path), self.object.open() as stream, pq.ParquetFile(stream) as file:
             yield from file.iter_batches(batch_rows, list(self.row_groups), list(columns), use_threads=False)
 
@@ -58,14 +77,14 @@ class StoredCsv:
     object: StoredObject
     quoted_newlines: bool
 
-    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         path = self.object.path
         with _reading(path), self.object.open() as stream, unpacked(pa.PythonFile(stream, mode="r"), path) as native:
             yield from csv_batches(native, path, columns, batch_rows, self.quoted_newlines)
 
 
 @dataclass(frozen=True)
-class ObjectStoreSource:
+class ObjectStoreSource(InParts):
     uri: str
     quoted_newlines: bool = False
 
@@ -96,11 +115,6 @@ class ObjectStoreSource:
                 found.append(StoredParquet(stored, tuple(run)))
         return found
 
-    def batches(
-        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        return read_parts(self.parts(), columns, unit, key, batch_rows, self.row_estimate())
-
     def row_estimate(self) -> int | None:
         known = [group_rows for *_, group_rows in self._footers]
         return None if any(rows is None for rows in known) else sum(sum(rows) for rows in known if rows is not None)
@@ -110,7 +124,7 @@ class ObjectStoreSource:
         """Each object, its schema, and the rows of its row groups (None for CSV)."""
         store, root = open_store(self.uri, _KEY)
         with storing(root, SourceError, "reading"):
-            listed = store.find(root, detail=True)
+            listed = store.find(root)
         wanted = [path for path in sorted(listed) if _is_data(path, root)]
         if not wanted:
             raise SourceError(f"{root} holds no .parquet or .csv object", "check source.uri")
@@ -118,9 +132,11 @@ class ObjectStoreSource:
             raise SpecError(f"{root} holds both Parquet and CSV objects", "name a path that holds one kind")
         found = []
         for path in wanted:
-            stored = StoredObject(self.uri, path, version_of(listed[path]))
-            with _reading(path), stored.open() as stream:
-                found.append((stored, *(self._csv_footer(stream, path) if _is_csv(path) else _parquet_footer(stream))))
+            with _reading(path):
+                stored = StoredObject(self.uri, path, version_of(store.info(path)))  # listings may say it otherwise
+                with stored.open() as stream:
+                    footer = self._csv_footer(stream, path) if _is_csv(path) else _parquet_footer(stream)
+                found.append((stored, *footer))
         return found
 
     def __getstate__(self) -> dict[str, Any]:

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from understudy.pipelines.errors import SourceError
-from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.base import BATCH_ROWS, read_parts
+from understudy.pipelines.sources.base import BATCH_ROWS, InParts
 from understudy.pipelines.sources.files.parquet_codes import OpenFile, coded_column, encode_chunk
+from understudy.pipelines.sources.pinning import FilePin
 from understudy.pipelines.table.coding.encode import encode_into
 from understudy.pipelines.table.domain import DomainColumn
 
@@ -30,11 +30,11 @@ CODED_VALUES = 1 << 26
 class ParquetPart:
     """Some row groups of one file."""
 
-    path: Path
+    pin: FilePin
     row_groups: tuple[int, ...]
     texts: tuple[str, ...]
 
-    def read(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         with self._opened(columns) as opened:
             for row_group in self.row_groups:
                 coded = _coded(opened, row_group, columns)
@@ -79,23 +79,24 @@ class ParquetPart:
         # What is stored as dictionary codes stays so: each distinct value is then looked up once, not once a row.
         texts = [name for name in self.texts if name in columns]
         with (
-            _reading(self.path),
-            pq.ParquetFile(self.path, memory_map=True, read_dictionary=texts) as file,
-            pa.memory_map(str(self.path)) as bytes_,
+            _reading(self.pin.path),
+            self.pin.unchanged(),
+            pq.ParquetFile(self.pin.path, memory_map=True, read_dictionary=texts) as file,
+            pa.memory_map(str(self.pin.path)) as bytes_,
         ):
             yield OpenFile(file, bytes_, file.schema_arrow)
 
 
 @dataclass(frozen=True)
-class ParquetSource:
+class ParquetSource(InParts):
     """Files in order of name. They must agree on columns and types; `schema` reads every footer to see."""
 
     path: Path
 
     def schema(self) -> pa.Schema:
-        first_path, first, _ = self._footers[0]
-        for path, schema, _ in self._footers[1:]:
-            _check_agreement(first_path, first, path, schema)
+        first_pin, first, _ = self._footers[0]
+        for pin, schema, _ in self._footers[1:]:
+            _check_agreement(first_pin.path, first, pin.path, schema)
         return first
 
     def parts(self) -> Sequence[ParquetPart]:
@@ -104,36 +105,32 @@ class ParquetSource:
         most = min(max(rows_in_all // PARTS, LEAST_ROWS), MOST_ROWS)
         texts = tuple(field.name for field in self.schema() if _is_text(field.type))
         found = []
-        for path, _, group_rows in self._footers:
+        for pin, _, group_rows in self._footers:
             run: list[int] = []
             rows = 0
             for group, more in enumerate(group_rows):
                 if run and rows + more > most:
-                    found.append(ParquetPart(path, tuple(run), texts))
+                    found.append(ParquetPart(pin, tuple(run), texts))
                     run, rows = [], 0
                 run.append(group)
                 rows += more
             if run:
-                found.append(ParquetPart(path, tuple(run), texts))
+                found.append(ParquetPart(pin, tuple(run), texts))
         return found
-
-    def batches(
-        self, columns: Sequence[str], unit: Unit, key: bytes, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        return read_parts(self.parts(), columns, unit, key, batch_rows, self.row_estimate())
 
     def row_estimate(self) -> int | None:
         return sum(sum(group_rows) for *_, group_rows in self._footers)
 
     @cached_property
-    def _footers(self) -> list[tuple[Path, pa.Schema, list[int]]]:
-        """Path, schema and the rows of each row group of each file."""
+    def _footers(self) -> list[tuple[FilePin, pa.Schema, list[int]]]:
+        """Pin, schema and the rows of each row group of each file."""
         found = []
         for path in _files(self.path):
-            with _reading(path), pq.ParquetFile(path) as file:
+            pin = FilePin.of(path)
+            with _reading(path), pin.unchanged(), pq.ParquetFile(path) as file:
                 groups = range(file.metadata.num_row_groups)
                 rows = [file.metadata.row_group(group).num_rows for group in groups]
-                found.append((path, file.schema_arrow, rows))
+                found.append((pin, file.schema_arrow, rows))
         return found
 
 
