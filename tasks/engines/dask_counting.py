@@ -30,6 +30,7 @@ from understudy.pipelines.counting.counting import LocalTable, add_counts, add_p
 from understudy.pipelines.counting.tally import Clique, Tally
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.releasing.discretion import discreet
 from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source
 from understudy.pipelines.sources.bounding import (
     Allowance,
@@ -112,6 +113,7 @@ class DaskTable:
         return LocalTable(self.source, self.domain, self.unit, self.key, self.batch_rows)
 
 
+@discreet("counting")
 def count_part(part: Part, number: int, job: Job, allowed: Sealed[Allowance] | None) -> Sealed[list[np.ndarray]]:
     tally = Tally(job.domain.sizes, job.cliques)
     bound = allowed.value if allowed else None
@@ -119,24 +121,29 @@ def count_part(part: Part, number: int, job: Job, allowed: Sealed[Allowance] | N
     return Sealed(tally.marginals())
 
 
+@discreet("counting")
 def find_candidates(part: Part, number: int, job: Job, entities: Slice) -> Sealed[Candidates]:
     names = job.domain.counted_names
     batches = part.read(needed_columns(names, job.unit), job.batch_rows)
     return Sealed(candidates(batches, number, names, job.unit, job.key.value, entities))
 
 
+@discreet("counting")
 def merge_candidates(found: Sequence[Sealed[Candidates]], job: Job) -> Sealed[Candidates]:
     return Sealed(merge([each.value for each in found], job.unit))
 
 
+@discreet("counting")
 def find_allowance(found: Sealed[Candidates], job: Job) -> Sealed[Allowance]:
     return Sealed(allowance(found.value, job.unit))
 
 
+@discreet("counting")
 def join_allowances(sliced: Sequence[Sealed[Allowance]]) -> Sealed[Allowance]:
     return Sealed(join([each.value for each in sliced]))
 
 
+@discreet("counting")
 def merge_counts(counts: Sequence[Sealed[list[np.ndarray]]], job: Job) -> Sealed[list[np.ndarray]]:
     return Sealed(add_counts([each.value for each in counts]))
 
