@@ -85,8 +85,11 @@ def released(door: str, method: str, folder: Path) -> dict[str, Any]:
 
 
 def timeless(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Without time, versions, and hashes of what holds random names (the ledger's id, the process that charged)."""
-    del manifest["created_at"], manifest["versions"], manifest["account"]["history_head"]
+    """Without time, versions, and hashes of what holds random names (the ledger's id, the process that charged).
+
+    Nor the spec, to which keys are added: its hash says what is measured, and that may never change.
+    """
+    del manifest["created_at"], manifest["versions"], manifest["account"]["history_head"], manifest["spec"]
     for event in manifest["guarantee"]["events"]:
         del event["measurement_sha256"]
     for file in manifest["files"]:
@@ -100,7 +103,8 @@ def measurements(home: Path) -> dict[str, str]:
     for place in sorted((home / "measurements").iterdir()):
         document = json.loads((place / "measurement.json").read_text())
         arrays = pq.read_table(place / "arrays.parquet").to_pylist()
-        kept = [document["kind"], document["facts"], arrays]
+        facts = {name: fact for name, fact in document["facts"].items() if name != "spec"}
+        kept = [document["kind"], facts, arrays]
         found[document["mid"]] = digest(json.dumps(kept, sort_keys=True))
     return found
 

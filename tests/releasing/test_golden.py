@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,16 @@ from tests.releasing.golden import METHODS, machine, released
 EXPECTED = json.loads((Path(__file__).parent / "golden.json").read_text())
 
 
+def known(found: Any, expected: Any) -> Any:
+    """`found` without keys that came later: a manifest may say more, but not otherwise what it said."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        return {key: known(value, expected[key]) for key, value in found.items() if key in expected}
+    return found
+
+
 def same(door: str, method: str, folder: Path) -> None:
-    found, expected = released(door, method, folder), EXPECTED[f"{door} {method}"]
-    assert json.loads(json.dumps(found["manifest"])) == expected["manifest"]
+    found, expected = json.loads(json.dumps(released(door, method, folder))), EXPECTED[f"{door} {method}"]
+    assert known(found["manifest"], expected["manifest"]) == expected["manifest"]
     assert found["measurements"] == expected["measurements"]
     if machine() == EXPECTED["machine"]:  # rows are worked out in floating point, whose last bits are the machine's
         assert found["rows"] == expected["rows"]
