@@ -4,11 +4,13 @@ error, its cause, context, notes or traceback, not in a log, a warning or printe
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import logging
 import pickle
 import tempfile
 import traceback
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -229,22 +231,23 @@ def test_whatever_stage_fails(stage: str, heard: Callable[[Any], Heard], monkeyp
     assert run.found() == []
 
 
-def test_nothing_that_stays_behind_holds_the_table(tmp_path: Path) -> None:
-    table = typed_table()
-    fitted = understudy.Synthesizer(SPEC, cap=(9, 1e-6), home=tmp_path).fit(table)
-    seen: set[int] = set()
+def test_nothing_that_stays_behind_holds_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from understudy.pipelines.counting.counting import LocalTable
+    from understudy.pipelines.sources.memory import ArrowPart, ArrowSource
 
-    def held(value: Any) -> Iterator[Any]:
-        if id(value) in seen or isinstance(value, type) or callable(value):
-            return
-        seen.add(id(value))
-        yield value
-        inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-        for each in (*inside, *vars(value).values()) if hasattr(value, "__dict__") else inside:
-            yield from held(each)
-
-    assert not [value for value in held(fitted) if isinstance(value, pa.Table | pa.RecordBatch | pd.DataFrame)]
-    assert not [name for name in CANARIES if name in repr(list(held(fitted)))]
+    frame = typed_table().to_pandas()
+    given, fitted = weakref.ref(frame), understudy.Synthesizer(SPEC, cap=(9, 1e-6), home=tmp_path).fit(frame)
+    monkeypatch.setattr(LocalTable, "counts", quote_rows)
+    failed = understudy.Synthesizer({**SPEC, "snapshot": "t"}, home=tmp_path)
+    with pytest.raises(UnderstudyError):
+        failed.fit(frame)
+    del frame
+    gc.collect()
+    assert given() is None
+    assert not [each for each in gc.get_objects() if isinstance(each, ArrowSource | ArrowPart | LocalTable)]
+    kept = pickle.dumps(fitted)
+    assert not [canary for canary in CANARIES if canary.encode() in kept]
+    assert pickle.loads(kept).sample(5).num_rows == 5
 
 
 def test_what_holds_the_table_while_it_is_measured_does_not_show_it() -> None:
