@@ -244,7 +244,7 @@ def test_nothing_that_stays_behind_holds_the_table(tmp_path: Path, monkeypatch: 
     del frame
     gc.collect()
     assert given() is None
-    assert not [each for each in gc.get_objects() if isinstance(each, ArrowSource | ArrowPart | LocalTable)]
+    assert not [each for each in gc.get_objects() if type(each) in (ArrowSource, ArrowPart, LocalTable)]
     kept = pickle.dumps(fitted)
     assert not [canary for canary in CANARIES if canary.encode() in kept]
     assert pickle.loads(kept).sample(5).num_rows == 5
