@@ -9,6 +9,7 @@ from prefect import flow
 from understudy.pipelines.publishing.targets.base import Published
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.approval import await_approval
+from understudy.tasks.books import open_books
 from understudy.tasks.credentials import lend_credentials
 from understudy.tasks.generate import device_tags, generate
 from understudy.tasks.ingest import ingest
@@ -38,20 +39,20 @@ def release(
     """
     lend_credentials(spec)
     plan = select(spec)
-    declared = spec
-    if declared.rolling is not None:
-        spec, plan = enter_period(declared, plan, base, resume, pay_again)
-    approval = afford(spec, plan, base, resume, pay_again)
-    if (published := already_published(spec, approval, base)) is not None:
+    books = open_books()
+    if spec.rolling is not None:
+        plan = enter_period(plan, books, base, resume, pay_again)
+    approval = afford(plan, books, base, resume, pay_again)
+    if (published := already_published(plan, approval, base)) is not None:
         return published
-    measured = recall(spec, plan, approval)
+    measured = recall(plan, approval, books)
     if measured is None:
-        check_ready(spec, base)
-        table = normalize(ingest(spec, base), spec)
-        measured = privatize(table, spec, plan, approval)  # the only place that draws noise and spends budget
-    if declared.rolling is not None:
-        look_ahead(declared, plan)
-    synthetic = generate.with_options(tags=device_tags(spec))(measured, spec)  # post-processing from here on
-    agreements = validate(synthetic, measured, spec)
-    await_approval(spec, synthetic, agreements, approved)
-    return publish(synthetic, measured, agreements, spec, plan, approval, base)
+        check_ready(plan.spec, books, base)
+        table = normalize(ingest(plan.spec, base), plan)
+        measured = privatize(table, plan, approval, books)  # the only place that draws noise and spends budget
+    if spec.rolling is not None:
+        look_ahead(spec, plan, books)
+    synthetic = generate.with_options(tags=device_tags(spec))(measured, plan, books)  # post-processing from here on
+    agreements = validate(synthetic, measured, plan)
+    await_approval(plan.spec, synthetic, agreements, approved)
+    return publish(synthetic, measured, agreements, plan, approval, books, base)

@@ -6,7 +6,6 @@ the run fails, nothing is published, and running it again costs nothing.
 
 from __future__ import annotations
 
-import pyarrow as pa
 from prefect.artifacts import create_markdown_artifact
 from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import pause_flow_run
@@ -14,6 +13,7 @@ from prefect.flow_runs import pause_flow_run
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.synthetic import Synthetic
 from understudy.tasks.telling.events import announce
 from understudy.tasks.telling.reporting import artifact_key
 
@@ -22,10 +22,10 @@ POLL_SECONDS = 5
 MOST_LINES = 20
 
 
-def await_approval(spec: ReleaseSpec, synthetic: pa.Table, agreements: list[Agreement], approved: bool) -> None:
+def await_approval(spec: ReleaseSpec, synthetic: Synthetic, agreements: list[Agreement], approved: bool) -> None:
     if spec.publish.approval != "required" or approved:
         return
-    rows = synthetic.num_rows
+    rows = synthetic.table.num_rows
     create_markdown_artifact(
         review(spec, rows, agreements),
         key=artifact_key(spec.name, "review"),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shutil
 
-import pyarrow as pa
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.releasing.books import Books
+from understudy.pipelines.releasing.generating import generate_rows
+from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.synthetic import Synthetic
 from understudy.tasks.telling.reporting import artifact_key, progress_of, report_samples
 from understudy.tasks.telling.retrying import worth_retrying
 from understudy.tasks.telling.stages import stage
@@ -28,14 +29,13 @@ GPU_TAG = "gpu"
     cache_policy=NO_CACHE,
 )
 @stage("generating")
-def generate(measured: Measurement, spec: ReleaseSpec) -> pa.Table:
-    with progress_of(f"generating {spec.name}", artifact_key(spec.name, "generate")) as progress:
-        table = method_named(spec.method.name).generate(
-            measured, spec, TableDomain.of(spec), spec.publish.rows, progress
-        )
-    report_samples(spec, table)
+def generate(measured: Measurement, planned: Planned, books: Books) -> Synthetic:
+    name = planned.spec.name
+    with progress_of(f"generating {name}", artifact_key(name, "generate")) as progress:
+        synthetic = generate_rows(measured, planned, books.generators, progress=progress)
+    report_samples(planned.spec, synthetic)
     fault_point("after_generate")
-    return table
+    return synthetic
 
 
 def device_tags(spec: ReleaseSpec) -> set[str]:

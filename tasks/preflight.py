@@ -7,21 +7,20 @@ from pathlib import Path
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.publishing.targets.base import open_target
 from understudy.pipelines.releasing.apart import require_apart
-from understudy.pipelines.releasing.workspace import Workspace
+from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.telling.stages import stage
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)
 @stage("asking the target and the workers")
-def check_ready(spec: ReleaseSpec, base: Path) -> None:
+def check_ready(spec: ReleaseSpec, books: Books, base: Path) -> None:
     """The target is apart from the source and could take the release, the store the measurement; somebody can count."""
     require_apart(spec, base)
     open_target(spec, base).ready(spec.name)
-    MeasurementStore(Workspace.from_environment().measurements).ready()
+    books.store.ready()
     if spec.compute.engine == "dask" and spec.compute.scheduler is not None:
         from understudy.tasks.engines.dask_counting import reach
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
 from prefect import task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
-from understudy.pipelines.methods.base import Agreement, MethodPlan
+from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
-from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, open_target, release_id
+from understudy.pipelines.publishing.targets.base import Published, open_target, release_id
 from understudy.pipelines.publishing.targets.retention import retire_old, retired_release
 from understudy.pipelines.releasing.approving import Approval
+from understudy.pipelines.releasing.books import Books
+from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.releasing.preparing import prepare_release
-from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.synthetic import Synthetic
 from understudy.tasks.telling.events import announce
 from understudy.tasks.telling.reporting import artifact_key
 from understudy.tasks.telling.retrying import worth_retrying
@@ -26,8 +26,9 @@ from understudy.tasks.telling.stages import stage
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)
-def already_published(spec: ReleaseSpec, approval: Approval, base: Path) -> Published | None:
+def already_published(planned: Planned, approval: Approval, base: Path) -> Published | None:
     """A release that is in its place already: running it again is free and changes nothing."""
+    spec = planned.spec
     target, identity = open_target(spec, base), release_id(spec, approval.mids)
     return retired_release(target, spec.name, identity) or target.recover(spec.name, identity)
 
@@ -41,15 +42,16 @@ def already_published(spec: ReleaseSpec, approval: Approval, base: Path) -> Publ
 )
 @stage("publishing")
 def publish(
-    synthetic: pa.Table,
+    synthetic: Synthetic,
     measured: Measurement,
     agreements: list[Agreement],
-    spec: ReleaseSpec,
-    plan: MethodPlan,
+    planned: Planned,
     approval: Approval,
+    books: Books,
     base: Path,
 ) -> Published:
-    prepared = prepare(synthetic, measured, agreements, spec, plan, approval)
+    spec = planned.spec
+    prepared = prepare_release(synthetic, measured, agreements, planned, approval, books.ledger)
     target = open_target(spec, base)
     published = target.publish(prepared)
     _show(published, spec)
@@ -78,15 +80,3 @@ def _show(published: Published, spec: ReleaseSpec) -> None:
         rows=manifest.rows,
         epsilon=manifest.guarantee.epsilon,
     )
-
-
-def prepare(
-    synthetic: pa.Table,
-    measured: Measurement,
-    agreements: list[Agreement],
-    spec: ReleaseSpec,
-    plan: MethodPlan,
-    approval: Approval,
-) -> PreparedRelease:
-    ledger = Ledger(Workspace.from_environment().ledger_url)
-    return prepare_release(synthetic, measured, agreements, spec, plan, approval, ledger)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from prefect import task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
-from understudy.pipelines.methods.base import MethodPlan
-from understudy.pipelines.privacy.ledger.ledger import Charge, Ledger
-from understudy.pipelines.privacy.ledger.store import MeasurementStore
-from understudy.pipelines.releasing.rolling import declared_steps, enter_series, entry_of, forecast
-from understudy.pipelines.releasing.workspace import Workspace
+from understudy.pipelines.privacy.ledger.ledger import Charge
+from understudy.pipelines.releasing import planning
+from understudy.pipelines.releasing.books import Books
+from understudy.pipelines.releasing.planning import Planned
+from understudy.pipelines.releasing.rolling import entry_of, forecast
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.preflight import check_ready
 from understudy.tasks.telling.events import announce, announce_charge
@@ -21,27 +20,23 @@ from understudy.tasks.telling.reporting import artifact_key
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)
-def enter_period(
-    spec: ReleaseSpec, plan: MethodPlan, base: Path, resume: bool, pay_again: bool
-) -> tuple[ReleaseSpec, MethodPlan]:
+def enter_period(planned: Planned, books: Books, base: Path, resume: bool, pay_again: bool) -> Planned:
     """The snapshot is a period. Of disjoint ones the series is paid for, and this one is charged to its own account."""
-    workspace = Workspace.from_environment()
-    ledger = Ledger(workspace.ledger_url)
-    store, happened = MeasurementStore(workspace.measurements), list[tuple[str, Charge]]()
-    if entry_of(ledger, spec, plan, pay_again).unpaid:
-        check_ready.fn(spec, base)
-    entered = enter_series(
-        ledger, store, spec, plan, pay_again, resume, on_event=lambda what, charge: happened.append((what, charge))
+    happened: list[tuple[str, Charge]] = []
+    if entry_of(books.ledger, planned.spec, planned.plan, pay_again).unpaid:
+        check_ready.fn(planned.spec, books, base)
+    entered = planning.enter_period(
+        planned, books, pay_again, resume, on_event=lambda what, charge: happened.append((what, charge))
     )
     for what, charge in happened:
         announce_charge(what, charge)
-    return entered, replace(plan, steps=(*plan.steps, *declared_steps(spec)))
+    return entered
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)
-def look_ahead(spec: ReleaseSpec, plan: MethodPlan) -> None:
+def look_ahead(spec: ReleaseSpec, planned: Planned, books: Books) -> None:
     """Warn, by an event that automations can act on, before the cap runs out."""
-    ahead = forecast(Ledger(Workspace.from_environment().ledger_url), spec, plan)
+    ahead = forecast(books.ledger, spec, planned.plan)
     if ahead is None or spec.rolling is None:
         return
     create_markdown_artifact(

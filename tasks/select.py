@@ -5,19 +5,17 @@ from __future__ import annotations
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from understudy.pipelines.methods.base import MethodPlan
-from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.domain import TableDomain
 from understudy.tasks.telling.reporting import report_plan
 from understudy.tasks.telling.stages import stage
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)
 @stage("planning")
-def select(spec: ReleaseSpec) -> MethodPlan:
-    plan = method_named(spec.method.name).plan(spec, TableDomain.of(spec))
-    report_plan(spec, plan)
+def select(spec: ReleaseSpec) -> Planned:
+    planned = plan_release(spec)
+    report_plan(spec, planned.plan)
     fault_point("after_select")
-    return plan
+    return planned

@@ -19,18 +19,24 @@ the data. Give changed data a new snapshot.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from understudy.pipelines.errors import SpecError, ValidationFailed
+from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec, spec_of
+
+if TYPE_CHECKING:
+    from understudy.pipelines.releasing.approving import Approval
+    from understudy.pipelines.releasing.books import Books
+    from understudy.pipelines.releasing.planning import Planned
+    from understudy.pipelines.releasing.workspace import Workspace
+    from understudy.pipelines.table.synthetic import Synthetic
 
 Table = Any
 """A pandas or Polars DataFrame, an Arrow table, or anything that speaks the Arrow PyCapsule interface."""
@@ -55,55 +61,34 @@ class Synthesizer:
         self.spec = _read_spec(spec)
         self._cap = cap
         self._workspace = _workspace(home, ledger)
+        self._books: Books | None = None
         self._fitted: _Fitted | None = None
 
     def fit(self, table: Table, *, pay_again: bool = False) -> Synthesizer:
         """Measure the table under the spec's budget, once; a repeated fit of the snapshot spends nothing."""
-        from understudy.pipelines.counting.counting import LocalTable
-        from understudy.pipelines.methods.registry import method_named
-        from understudy.pipelines.privacy.ledger.spend import Purchases
-        from understudy.pipelines.privacy.ledger.store import MeasurementStore
-        from understudy.pipelines.releasing.approving import approve, remembering, stored_measurement
+        from understudy.pipelines.releasing.approving import approve, stored_measurement
+        from understudy.pipelines.releasing.measuring import counted_here, given_source, measure
         from understudy.pipelines.releasing.payments import charges_known, payments_since
-        from understudy.pipelines.releasing.rolling import declared_steps, enter_series
-        from understudy.pipelines.sources.base import check_columns
-        from understudy.pipelines.sources.memory import ArrowSource
-        from understudy.pipelines.sources.period import of_period
-        from understudy.pipelines.table.domain import TableDomain
+        from understudy.pipelines.releasing.planning import enter_period, plan_release
 
-        domain, method = TableDomain.of(self.spec), method_named(self.spec.method.name)
-        plan = method.plan(self.spec, domain)
-        ledger, store = self._ledger(), MeasurementStore(self._workspace.measurements)
-        self._open_account(ledger, plan)
-        known = charges_known(ledger, self.spec)
-        spec = enter_series(ledger, store, self.spec, plan, pay_again)
-        plan = replace(plan, steps=(*plan.steps, *declared_steps(self.spec)))
-        approval = approve(ledger, spec, plan, pay_again=pay_again)
-        measured = stored_measurement(ledger, store, approval)
+        books, planned = self._open(), plan_release(self.spec)
+        self._open_account(books.ledger, planned.plan)
+        known = charges_known(books.ledger, self.spec)
+        if self.spec.rolling is not None:
+            planned = enter_period(planned, books, pay_again)
+        approval = approve(books.ledger, planned.spec, planned.plan, pay_again=pay_again)
+        measured = stored_measurement(books.ledger, books.store, approval)
         reused = measured is not None
         if measured is None:
-            source = of_period(ArrowSource(_arrow(table)), spec)
-            check_columns(source.schema(), spec)
-            key = sha256(f"contribution:{spec.hash}".encode()).digest()
-            private = LocalTable(source, domain, spec.privacy.protected_unit, key)
-            requests = {request.stage: request for request in approval.requests}
-            purchases = Purchases(ledger, store, lambda charge: requests[charge.stage])
-            sold = remembering(purchases, spec) if len(plan.charges) == 1 else purchases
-            measured = method.measure(private, spec, plan, sold)
-        self._fitted = _Fitted(spec, plan, approval, measured, reused, payments_since(ledger, self.spec, known))
+            private = counted_here(given_source(table, planned.spec), planned)
+            measured = measure(private, planned, approval, books)
+        payments = payments_since(books.ledger, self.spec, known)
+        self._fitted = _Fitted(planned, approval, measured, reused, payments)
         return self
 
     def sample(self, rows: int | None = None) -> pa.Table:
         """A synthetic table of `rows` rows (by default the noisy number of rows). Free, any number of times."""
-        fitted = self._require_fit()
-        from understudy.pipelines.methods.registry import method_named
-        from understudy.pipelines.table.domain import TableDomain
-
-        spec = fitted.spec
-        method = method_named(spec.method.name)
-        return method.generate(
-            fitted.measured, spec, TableDomain.of(spec), rows or spec.publish.rows, lambda done, steps, note: None
-        )
+        return self._generate(rows).table
 
     @property
     def reused(self) -> bool:
@@ -117,31 +102,33 @@ class Synthesizer:
 
     def release(self, rows: int | None = None) -> Release:
         """A sample that was checked against its contract, with its manifest and card."""
+        from understudy.pipelines.releasing.checking import require_sound
         from understudy.pipelines.releasing.preparing import prepare_release
-        from understudy.publishing_checks import failures_of
+
+        fitted, synthetic = self._require_fit(), self._generate(rows)
+        agreements = require_sound(synthetic, fitted.measured, fitted.planned, rows)
+        ledger = self._open().ledger
+        prepared = prepare_release(synthetic, fitted.measured, agreements, fitted.planned, fitted.approval, ledger)
+        return Release(self, prepared)
+
+    def _generate(self, rows: int | None) -> Synthetic:
+        from understudy.pipelines.releasing.generating import generate_rows
 
         fitted = self._require_fit()
-        table = self.sample(rows)
-        agreements, failures = failures_of(table, fitted.measured, fitted.spec, rows or fitted.spec.publish.rows)
-        if failures:
-            raise ValidationFailed(
-                f"the synthetic table breaks its contract: {'; '.join(failures[:10])}",
-                "the paid measurement is kept: sample again, or change `generate` in the spec",
-            )
-        prepared = prepare_release(
-            table, fitted.measured, agreements, fitted.spec, fitted.plan, fitted.approval, self._ledger()
-        )
-        return Release(self, prepared)
+        return generate_rows(fitted.measured, fitted.planned, self._workspace.generators, rows)
 
     def _require_fit(self) -> _Fitted:
         if self._fitted is None:
             raise SpecError("nothing was fitted yet", "call fit(table) first")
         return self._fitted
 
-    def _ledger(self) -> Any:
-        from understudy.pipelines.privacy.ledger.ledger import Ledger
+    def _open(self) -> Books:
+        """Once."""
+        if self._books is None:
+            from understudy.pipelines.releasing.books import Books
 
-        return Ledger(self._workspace.ledger_url)
+            self._books = Books.open(self._workspace)
+        return self._books
 
     def _open_account(self, ledger: Any, plan: Any) -> None:
         """An account that is open keeps its filter: what that cannot hold is refused when the plan is approved."""
@@ -156,12 +143,14 @@ class Synthesizer:
         rule = None if known else needed_filter([c.event for c in plan.charges], cap, privacy.relation)
         ledger.open_account(privacy.account, privacy.relation, privacy.protected_unit, cap, "opened from Python", rule)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_books": None}  # an open ledger stays in its process
+
 
 @dataclass(frozen=True)
 class _Fitted:
-    spec: ReleaseSpec
-    plan: Any
-    approval: Any
+    planned: Planned
+    approval: Approval
     measured: Measurement = field(repr=False)
     reused: bool
     payments: tuple[Any, ...]
@@ -228,7 +217,7 @@ def _read_spec(spec: ReleaseSpec | Mapping[str, Any] | str | Path) -> ReleaseSpe
     return spec_of({"publish": {"to": "releases"}, **tree})
 
 
-def _workspace(home: str | Path | None, ledger: str | None) -> Any:
+def _workspace(home: str | Path | None, ledger: str | None) -> Workspace:
     import os
 
     from understudy.pipelines.releasing.workspace import HOME, LEDGER, Workspace
@@ -239,15 +228,3 @@ def _workspace(home: str | Path | None, ledger: str | None) -> Any:
     elif home is not None:
         given[LEDGER] = ""  # a home of its own has a ledger of its own
     return Workspace.from_environment({**os.environ, **given})
-
-
-def _arrow(table: Table) -> pa.Table:
-    if isinstance(table, pa.Table):
-        return table
-    if isinstance(table, pa.RecordBatch):
-        return pa.Table.from_batches([table])
-    if type(table).__module__.split(".")[0] == "pandas":
-        return pa.Table.from_pandas(table, preserve_index=False)
-    if hasattr(table, "__arrow_c_stream__"):
-        return pa.table(table)
-    raise SpecError(f"a {type(table).__name__} is not a table", "pass a pandas or Polars DataFrame or a pyarrow Table")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import PlannedCharge, Purchase
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.synthetic import Synthetic
 
 Progress = Callable[[int, int, str], None]
 """Called with (steps done, steps in all, a public note such as the loss on released quantities)."""
@@ -56,6 +58,10 @@ class Agreement:
     distance: float
     allowed: float
 
+    @property
+    def holds(self) -> bool:
+        return self.distance <= self.allowed  # so that NaN does not
+
 
 class PrivateTable(Protocol):
     """The bounded, projected private rows. Values leave it only through `purchase`."""
@@ -92,10 +98,14 @@ class Method(Protocol[Design]):
         domain: TableDomain,
         rows: int | None,
         progress: Progress,
+        workshop: Path | None = None,
     ) -> pa.Table:
-        """Make a typed synthetic table from released numbers alone. May be called any number of times."""
+        """Make a typed synthetic table from released numbers alone. May be called any number of times.
+
+        Long work may leave what it has so far in the directory `workshop`, and go on from there when called again.
+        """
         ...
 
-    def agreement(self, synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
+    def agreement(self, synthetic: Synthetic, measured: Measurement) -> list[Agreement]:
         """Compare the synthetic table with what was released (never with private rows)."""
         ...

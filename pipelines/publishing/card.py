@@ -19,8 +19,9 @@ from understudy.pipelines.privacy.stating import at_most
 from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.samples import sample_grid
 from understudy.pipelines.publishing.svg import bar_chart, budget_gauge, heat_map
-from understudy.pipelines.table.coding.encode import encode
+from understudy.pipelines.table.coding.encode import EncodedBatch
 from understudy.pipelines.table.domain import TableDomain, TensorDomain
+from understudy.pipelines.table.synthetic import Synthetic
 
 SAMPLE_ROWS = 8
 MOST_AGREEMENTS = 12
@@ -39,13 +40,12 @@ class MeasuredColumn:
 
 def render_card(
     manifest: Manifest,
-    synthetic: pa.Table,
-    domain: TableDomain,
+    synthetic: Synthetic,
     measured: dict[str, MeasuredColumn],
     agreements: Sequence[Agreement],
     spent_before: float,
 ) -> str:
-    encoded = encode(synthetic, domain)
+    table, domain, encoded = synthetic.table, synthetic.domain, synthetic.codes
     template = files(__package__).joinpath("card_template.html").read_text(encoding="utf-8")
     fields = {
         "name": escape(manifest.name),
@@ -67,12 +67,12 @@ def render_card(
         "account": escape(manifest.account.name),
         "steps": "".join(f"<li>{escape(step)}</li>" for step in manifest.steps),
         "distributions": _distributions(encoded.columns, domain, measured),
-        "pictures": _pictures(synthetic, domain),
+        "pictures": _pictures(table, domain),
         "dependence": _dependence(encoded, domain),
         "agreement": _agreement_table(agreements),
         "noise": _noise_table(manifest),
         "schema": _schema_table(manifest, domain),
-        "sample": _sample_table(synthetic, domain),
+        "sample": _sample_table(table, domain),
         "events": _events_table(manifest),
         "spec_hash": manifest.spec_hash,
         "versions": escape(", ".join(f"{name} {number}" for name, number in manifest.versions.items())),
@@ -107,11 +107,8 @@ def _pictures(synthetic: pa.Table, domain: TableDomain) -> str:
     )
 
 
-def _dependence(encoded: object, domain: TableDomain) -> str:
+def _dependence(encoded: EncodedBatch, domain: TableDomain) -> str:
     """Cramer's V of every pair of columns of the synthetic table."""
-    from understudy.pipelines.table.coding.encode import EncodedBatch
-
-    assert isinstance(encoded, EncodedBatch)
     if len(domain.columns) < 2:
         return '<p class="sub">It has fewer than two columns with values to count.</p>'
     shown = min(len(domain.columns), MOST_DEPENDENCE_COLUMNS)

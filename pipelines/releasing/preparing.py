@@ -5,10 +5,9 @@ from __future__ import annotations
 import datetime as dt
 
 import numpy as np
-import pyarrow as pa
 
 from understudy.pipelines.counting.released import KIND, noisy_total, released_marginals
-from understudy.pipelines.methods.base import Agreement, MethodPlan
+from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.measurement import Measurement
@@ -24,20 +23,21 @@ from understudy.pipelines.publishing.manifest import (
 )
 from understudy.pipelines.publishing.targets.base import PreparedRelease, release_id
 from understudy.pipelines.releasing.approving import Approval, loss_without, settled_charges
-from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.synthetic import Synthetic
 
 
 def prepare_release(
-    synthetic: pa.Table,
+    synthetic: Synthetic,
     measured: Measurement,
     agreements: list[Agreement],
-    spec: ReleaseSpec,
-    plan: MethodPlan,
+    planned: Planned,
     approval: Approval,
     ledger: Ledger,
 ) -> PreparedRelease:
     """Manifest and card, from the ledger's own record of what was charged, not from what this run believes."""
+    spec, table = planned.spec, synthetic.table
     charges = settled_charges(ledger, approval)
     balance = ledger.balance(spec.privacy.account)
     before = loss_without(ledger, spec.privacy.account, approval.mids)
@@ -61,17 +61,17 @@ def prepare_release(
             history_head=balance.history_head,
         ),
         method=spec.method.name,
-        steps=plan.steps,
-        noise=noise_facts(plan),
-        rows=synthetic.num_rows,
-        columns=tuple(synthetic.column_names),
+        steps=planned.plan.steps,
+        noise=noise_facts(planned.plan),
+        rows=table.num_rows,
+        columns=tuple(table.column_names),
         spec_hash=approval.requests[0].spec_hash,
         spec=public_spec(spec),
         versions=software_versions(),
     )
-    domain = TableDomain.of(spec)
-    card = render_card(manifest, synthetic, domain, _measured_columns(measured, domain), agreements, before.epsilon)
-    return PreparedRelease(manifest, synthetic, card)
+    known = _measured_columns(measured, planned.domain)
+    card = render_card(manifest, synthetic, known, agreements, before.epsilon)
+    return PreparedRelease(manifest, table, card)
 
 
 def _measured_columns(measured: Measurement, domain: TableDomain) -> dict[str, MeasuredColumn]:

@@ -1,1 +1,1 @@
-"""Other engines that do a stage's work: Dask."""
+"""Other engines that do a stage's work: Dask counts, Great Expectations checks."""

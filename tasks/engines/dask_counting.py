@@ -31,6 +31,7 @@ from understudy.pipelines.counting.counting import LocalTable, add_bounded, add_
 from understudy.pipelines.counting.tally import Clique, Tally
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.releasing.discretion import discreet
 from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source
 from understudy.pipelines.sources.bounding import (
     Candidates,
@@ -117,12 +118,14 @@ class DaskTable:
         return LocalTable(self.source, self.domain, self.unit, self.key, self.batch_rows)
 
 
+@discreet("counting")
 def count_part(part: Part, job: Job) -> Sealed[list[np.ndarray]]:
     tally = Tally(job.domain.sizes, job.cliques)
     add_part(tally, part, job.domain, job.batch_rows)
     return Sealed(tally.marginals())
 
 
+@discreet("counting")
 def find_candidates(part: Part, job: Job, first: int, end: int) -> Sealed[Candidates | None]:
     span, key = Span(first, end), job.key.value
     gathered = Gathering(job.unit, span, math.inf)
@@ -132,15 +135,18 @@ def find_candidates(part: Part, job: Job, first: int, end: int) -> Sealed[Candid
     return Sealed(merge(found, job.unit) if found else None)
 
 
+@discreet("counting")
 def take_range(found: Sealed[Candidates | None], first: int, end: int) -> Sealed[Candidates | None]:
     return Sealed(None if found.value is None else found.value.between(first, end))
 
 
+@discreet("counting")
 def merge_candidates(found: Sequence[Sealed[Candidates | None]], job: Job) -> Sealed[Candidates | None]:
     some = [each.value for each in found if each.value is not None]
     return Sealed(merge(some, job.unit) if some else None)
 
 
+@discreet("counting")
 def count_bounded(found: Sealed[Candidates | None], job: Job) -> Sealed[list[np.ndarray]]:
     tally = Tally(job.domain.sizes, job.cliques)
     if found.value is not None:
@@ -159,6 +165,7 @@ def _count_range(client: Client, parts: Sequence[Part], job: Job, first: int, en
     return counted
 
 
+@discreet("counting")
 def merge_counts(counts: Sequence[Sealed[list[np.ndarray]]], job: Job) -> Sealed[list[np.ndarray]]:
     return Sealed(add_counts([each.value for each in counts]))
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any, cast
 from uuid import UUID
 
-import pyarrow as pa
 from prefect.artifacts import (
     create_image_artifact,
     create_markdown_artifact,
@@ -25,7 +24,7 @@ from understudy.pipelines.privacy.ledger.ledger import Balance
 from understudy.pipelines.privacy.stating import left_text, spent_text
 from understudy.pipelines.publishing.samples import sample_grid
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.synthetic import Synthetic
 
 SECONDS_BETWEEN_UPDATES = 2.0
 MOST_ROWS = 200
@@ -81,11 +80,10 @@ def report_plan(spec: ReleaseSpec, plan: MethodPlan) -> None:
     )
 
 
-def report_samples(spec: ReleaseSpec, synthetic: pa.Table) -> None:
+def report_samples(spec: ReleaseSpec, synthetic: Synthetic) -> None:
     """A few synthetic pictures as an image artifact, if there are any; small, since Prefect's database keeps it."""
-    domain = TableDomain.of(spec)
     for columns in (10, 5, 2):
-        grid = sample_grid(synthetic, domain, columns, SAMPLE_PIXELS)
+        grid = sample_grid(synthetic.table, synthetic.domain, columns, SAMPLE_PIXELS)
         if grid is None:
             return
         if len(grid.data_uri) <= MOST_IMAGE_CHARACTERS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,13 +15,13 @@ from tests.counting.slow_source import SlowSource
 from tests.counting.test_local_table import CLIQUES, DOMAIN, same, visits
 from tests.dask_cluster import Cluster, dask_cluster
 from understudy.pipelines.counting.counting import LocalTable
-from understudy.pipelines.errors import SourceError
+from understudy.pipelines.errors import SourceError, UnderstudyError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources import bounding
 from understudy.pipelines.sources.files.csv_file import CsvSource
 from understudy.pipelines.sources.files.parquet import ParquetSource
 from understudy.pipelines.sources.rows import CodeView
-from understudy.tasks.engines.dask_counting import DaskTable, Sealed
+from understudy.tasks.engines.dask_counting import DaskTable, Job, Sealed, count_part, find_candidates
 
 FILES = 12
 
@@ -65,6 +66,20 @@ def test_a_file_lost_after_the_check_is_a_source_error(tmp_path):
 
 def test_sealed_values_show_nothing():
     assert "secret" not in repr(Sealed("secret"))
+
+
+class QuotingPart:
+    def read(self, columns, batch_rows):
+        raise ValueError("secret")
+
+
+def test_an_error_on_a_worker_quotes_nothing_since_workers_log_their_errors():
+    job = Job(DOMAIN, Unit("who", 2), tuple(CLIQUES), 100, Sealed(b"key"))
+    for call in (lambda: count_part(QuotingPart(), job),
+                 lambda: find_candidates(QuotingPart(), job, 0, 1 << 64)):  # fmt: skip
+        with pytest.raises(UnderstudyError, match="ValueError") as caught:
+            call()
+        assert "secret" not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.fixture(scope="module")

@@ -19,10 +19,10 @@ from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.counting.mechanism import MarginalNoise
 from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.ledger.ledger import State
+from understudy.pipelines.releasing.measuring import contribution_key
 from understudy.pipelines.sources.files.parquet import ParquetSource
 from understudy.pipelines.spec.reading import load_spec
 from understudy.pipelines.table.domain import TableDomain
-from understudy.tasks.normalize import contribution_key
 
 FILES = 8
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -51,7 +51,7 @@ def test_a_release_whose_worker_is_killed(
         return draw(noise, counts, randomness)
 
     monkeypatch.setattr(MarginalNoise, "draw", noted)
-    monkeypatch.setattr("understudy.tasks.ingest.open_source", lambda *_: SlowSource(visits, 0.15))
+    monkeypatch.setattr("understudy.pipelines.releasing.measuring.open_source", lambda *_: SlowSource(visits, 0.15))
     with dask_cluster(tmp_path) as cluster:
         clinic.write(
             ('uri: "duckdb:///clinic.duckdb", table: visits', "uri: visits"),

@@ -15,22 +15,14 @@ Run = Callable[..., Result]
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
-@pytest.fixture
-def run_generate(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    import understudy.cli.generating as generating
-
-    monkeypatch.setattr(generating, "prepare", lambda workspace: None)
-    return run
-
-
-def test_a_stored_measurement_makes_more_tables_for_free(clinic: Clinic, run_generate: Run) -> None:
-    assert run_generate("release", clinic.spec).exit_code == 0
+def test_a_stored_measurement_makes_more_tables_for_free(clinic: Clinic, run: Run) -> None:
+    assert run("release", clinic.spec).exit_code == 0
     [charge] = clinic.charges
     (clinic.folder / "clinic.duckdb").unlink()
     clinic.spec.unlink()  # the measurement knows what it is of
     more = clinic.folder / "more"
     for name in (charge.mid[:12], clinic.home / "measurements" / charge.mid):
-        result = run_generate("generate", "--from", name, "--to", more, "--rows", 77, "--epochs", 1)
+        result = run("generate", "--from", name, "--to", more, "--rows", 77, "--epochs", 1)
         assert result.exit_code == 0, result.output
         assert "spent      nothing" in result.output
     place = more / "clinic-visits" / "latest"
@@ -41,19 +33,19 @@ def test_a_stored_measurement_makes_more_tables_for_free(clinic: Clinic, run_gen
     assert clinic.charges == [charge]
 
 
-def test_what_is_no_measurement_is_refused(clinic: Clinic, run_generate: Run) -> None:
+def test_what_is_no_measurement_is_refused(clinic: Clinic, run: Run) -> None:
     for name in ("ffff", "", str(clinic.folder)):
-        assert run_generate("generate", "--from", name).exit_code == 2
-    assert run_generate("release", clinic.spec).exit_code == 0
+        assert run("generate", "--from", name).exit_code == 2
+    assert run("release", clinic.spec).exit_code == 0
     mid = clinic.charges[0].mid
-    assert run_generate("generate", "--from", mid, "--method", "gaussian").exit_code == 2
+    assert run("generate", "--from", mid, "--method", "gaussian").exit_code == 2
 
 
-def test_a_damaged_measurement_is_refused_not_redrawn(clinic: Clinic, run_generate: Run) -> None:
-    assert run_generate("release", clinic.spec).exit_code == 0
+def test_a_damaged_measurement_is_refused_not_redrawn(clinic: Clinic, run: Run) -> None:
+    assert run("release", clinic.spec).exit_code == 0
     mid = clinic.charges[0].mid
     arrays = clinic.home / "measurements" / mid / "arrays.parquet"
     arrays.write_bytes(arrays.read_bytes()[:-10])
-    result = run_generate("generate", "--from", mid)
+    result = run("generate", "--from", mid)
     assert result.exit_code == 1, result.output
     assert len(clinic.charges) == 1

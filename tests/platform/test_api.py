@@ -90,6 +90,17 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
         understudy.nothing  # noqa: B018
 
 
+def test_a_generator_is_kept_in_the_home_that_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setenv("UNDERSTUDY_HOME", str(tmp_path / "another"))
+    spec = {**SPEC, "columns": {"age": COLUMNS["age"]}, "method": {"name": "kernel", "rows": 2000, "frequencies": 20},
+            "generate": {"training_steps": 2, "device": "cpu"}}  # fmt: skip
+    fitted = understudy.Synthesizer(spec, cap=(3, 1e-6), home=tmp_path / "home").fit(people())
+    assert fitted.sample(10).num_rows == 10
+    assert len(list((tmp_path / "home" / "generators").iterdir())) == 1
+    assert not (tmp_path / "another").exists()
+
+
 def test_no_orchestrator_is_imported(tmp_path: Path) -> None:
     code = f"""
 import sys

@@ -33,6 +33,7 @@ from understudy.pipelines.publishing.targets.duckdb_table import DuckDBTarget
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.coding.decode import decode
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.synthetic import Synthetic
 from understudy.tasks.telling import reporting
 
 
@@ -66,7 +67,7 @@ def manifest_of(spec: ReleaseSpec, table: pa.Table) -> Manifest:
 
 
 def card_of(spec: ReleaseSpec, table: pa.Table) -> str:
-    return render_card(manifest_of(spec, table), table, TableDomain.of(spec), {}, [], 0.5)
+    return render_card(manifest_of(spec, table), Synthetic(table, TableDomain.of(spec)), {}, [], 0.5)
 
 
 def picture(png: bytes) -> np.ndarray:

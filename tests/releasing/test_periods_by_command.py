@@ -41,10 +41,7 @@ def test_31_days_of_a_month_are_not_31_periods(clinic: Clinic, run: Run) -> None
     assert not list((clinic.home / "measurements").glob("*"))
 
 
-def test_october_is_measured_once_and_what_was_spent_is_said(
-    clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch  # noqa: F811
-) -> None:  # fmt: skip
-    monkeypatch.setattr("understudy.cli.generating.prepare", lambda workspace: None)
+def test_october_is_measured_once_and_what_was_spent_is_said(clinic: Clinic, run: Run) -> None:  # noqa: F811
     clinic.write(DISJOINT)
     plan = run("plan", clinic.spec).output
     assert "clinic pays for the series once" in plan

@@ -16,6 +16,7 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.stating import left_text, spent_text
 from understudy.pipelines.publishing.targets.base import Published
+from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.payments import charges_known, payments_since
 from understudy.pipelines.releasing.rolling import require_period
 from understudy.pipelines.releasing.workspace import Workspace
@@ -44,7 +45,8 @@ def release_and_report(
             "release with --approve to say yes yourself, or set PREFECT_API_URL and resume the run when it pauses",
         )
     workspace = Workspace.from_environment()
-    ledger = Ledger(workspace.ledger_url)
+    books = Books.open(workspace)
+    ledger = books.ledger
     ledger.account(spec.privacy.account)  # or refuse before anything starts
     require_period(ledger, spec)
     known = charges_known(ledger, spec)
@@ -53,13 +55,14 @@ def release_and_report(
     with stages_shown() as show:
         show("waiting for Prefect")
         orchestrator.begin(workspace, staged_in(workspace, spec, base))
+        from understudy.tasks.books import lent
         from understudy.tasks.telling.stages import listen  # after `begin`: importing a task imports prefect
 
         release = _release_flow()
         orchestrator.ready()
         unlisten = listen(show)
         try:
-            with orchestrator.suited():
+            with orchestrator.suited(), lent(books):
                 published = release(spec, base.absolute(), resume=resume, pay_again=pay_again, approved=approved)
         finally:
             unlisten()

@@ -5,25 +5,23 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pyarrow as pa
 
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.methods.gaussian.copula import marginals_of
 from understudy.pipelines.methods.gaussian.layout import Layout
 from understudy.pipelines.methods.gaussian.noisy_moments import estimates_of
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.table.coding.encode import encode_column
-from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.reading.numbers import bounds, read_numbers, to_grid
+from understudy.pipelines.table.synthetic import Synthetic
 
 DEVIATIONS = 6.0
 MODEL_SLACK = 0.03
 _SCALE = 2**20
 
 
-def moments_agreement(synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
+def moments_agreement(synthetic: Synthetic, measured: Measurement) -> list[Agreement]:
     """Means of numbers (a column spans 2) and shares of categories, over all classes."""
-    layout, estimates = estimates_of(measured, domain)
+    layout, estimates = estimates_of(measured, synthetic.domain)
     weights = np.array([one.total for one in estimates])
     weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(estimates), 1 / len(estimates))
     lines = []
@@ -40,9 +38,9 @@ def moments_agreement(synthetic: pa.Table, measured: Measurement, domain: TableD
     return lines
 
 
-def copula_agreement(synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
+def copula_agreement(synthetic: Synthetic, measured: Measurement) -> list[Agreement]:
     """Total variation between each released marginal, over all classes, and the synthetic one."""
-    layout = Layout.of(domain, measured.facts["label"], measured.facts["grid"])
+    layout = Layout.of(synthetic.domain, measured.facts["label"], measured.facts["grid"])
     lines = []
     for index in (*layout.numeric, *layout.categories):
         by_class = np.maximum(marginals_of(measured, layout, index), 0.0)
@@ -52,10 +50,10 @@ def copula_agreement(synthetic: pa.Table, measured: Measurement, domain: TableDo
     return lines
 
 
-def _mean_line(synthetic: pa.Table, layout: Layout, index: int, released: float) -> list[Agreement]:
+def _mean_line(synthetic: Synthetic, layout: Layout, index: int, released: float) -> list[Agreement]:
     column = layout.column(index)
     low, high = bounds(column)
-    values = synthetic.column(column.name).combine_chunks().drop_null()
+    values = synthetic.table.column(column.name).combine_chunks().drop_null()
     if not len(values) or high <= low:
         return []
     scaled, missing = np.empty(len(values)), np.empty(len(values))
@@ -66,9 +64,9 @@ def _mean_line(synthetic: pa.Table, layout: Layout, index: int, released: float)
     return [Agreement(f"mean of {column.name}", abs(float(scaled.mean()) / _SCALE - released), allowed)]
 
 
-def _share_line(synthetic: pa.Table, layout: Layout, index: int, released: np.ndarray, noise: float) -> Agreement:
+def _share_line(synthetic: Synthetic, layout: Layout, index: int, released: np.ndarray, noise: float) -> Agreement:
     column = layout.column(index)
-    codes = encode_column(synthetic.column(column.name), column)
+    codes = synthetic.codes.columns[index]
     shares = np.bincount(codes, minlength=column.size) / max(len(codes), 1)
     sampling = DEVIATIONS / 2 * math.sqrt(column.size / max(len(codes), 1))
     distance = float(np.abs(shares - released).sum() / 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Purchase
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.synthetic import Synthetic
 
 _GENERATORS = {
     "noisy-moments": noisy_moments.generate,
@@ -63,13 +65,14 @@ class GaussianMethod:
         domain: TableDomain,
         rows: int | None,
         progress: Progress,
+        workshop: Path | None = None,
     ) -> pa.Table:
         return _GENERATORS[measured.facts["mode"]](measured, domain, rows, progress)
 
-    def agreement(self, synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
+    def agreement(self, synthetic: Synthetic, measured: Measurement) -> list[Agreement]:
         """Means and shares of the synthetic table beside the released ones; samples are their own release."""
         check = _AGREEMENTS.get(measured.facts["mode"])
-        return check(synthetic, measured, domain) if check else []
+        return check(synthetic, measured) if check else []
 
 
 def _mode_of(options: GaussianOptions, domain: TableDomain) -> ModuleType:

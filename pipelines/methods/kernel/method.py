@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,9 +35,9 @@ from understudy.pipelines.methods.kernel.options import KernelOptions, class_nam
 from understudy.pipelines.methods.kernel.records import class_codes, grid_batches, grid_records, scaled_values, to_table
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
-from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import GenerateSpec, ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.synthetic import Synthetic
 
 if TYPE_CHECKING:
     from understudy.pipelines.methods.kernel.generators import Shape
@@ -81,6 +82,7 @@ class KernelMethod:
         domain: TableDomain,
         rows: int | None,
         progress: Progress,
+        workshop: Path | None = None,
     ) -> pa.Table:
         import torch
 
@@ -91,18 +93,18 @@ class KernelMethod:
         shape = _shape(options, domain)
         plan = _training(spec.generate, shape)
         key = _training_key(embedding, plan)
-        checkpoint = Workspace.from_environment().generators / f"{key}.pt"
+        checkpoint = workshop / f"{key}.pt" if workshop is not None else None
         generator = train(embedding, shape, plan, int(key[:12], 16), progress, checkpoint)
         wanted = rows if rows is not None else max(1, round(float(embedding.sizes.sum())))
         labels = _labels(embedding, spec.generate, class_names(options, domain), wanted)
         values = generator.sample(torch.from_numpy(labels).to(plan.device)).numpy()
         return to_table(values, labels, options, domain)
 
-    def agreement(self, synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
+    def agreement(self, synthetic: Synthetic, measured: Measurement) -> list[Agreement]:
         """Distance of each class's synthetic embedding from the released one; half its norm may miss, and the noise."""
-        options = KernelOptions.model_validate(measured.facts["options"])
+        domain, options = synthetic.domain, KernelOptions.model_validate(measured.facts["options"])
         embedding = released_embedding(measured, options, domain)
-        rows = synthetic.slice(0, _CHECKED_ROWS)
+        rows = synthetic.table.slice(0, _CHECKED_ROWS)
         records = on_levels(scaled_values(rows, options, domain))
         labels = class_codes(rows, options, domain)
         counts = np.bincount(labels, minlength=embedding.design.classes)

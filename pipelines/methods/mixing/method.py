@@ -12,6 +12,7 @@ Reference. Saha, Tonoy & Imtiaz, DP-CDA: Enhanced Privacy Preservation in Datase
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -42,9 +43,9 @@ from understudy.pipelines.methods.unit_values import read_vectors, to_batch, to_
 from understudy.pipelines.privacy.measurement import Measurement, Stored
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.coding.encode import encode_column
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.reading.numbers import bounds
+from understudy.pipelines.table.synthetic import Synthetic
 
 STATISTICS = "class-statistics"
 MIXTURES = "mixtures"
@@ -93,6 +94,7 @@ class MixingMethod:
         domain: TableDomain,
         rows: int | None,
         progress: Progress,
+        workshop: Path | None = None,
     ) -> pa.Table:
         count = sum(measured.facts["counts"]) if rows is None else rows
         batches = self.generate_batches(measured, spec, domain, rows, progress)
@@ -121,15 +123,15 @@ class MixingMethod:
             if done == wanted:
                 return
 
-    def agreement(self, synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
+    def agreement(self, synthetic: Synthetic, measured: Measurement) -> list[Agreement]:
         """Mean distance, over columns, of each class's synthetic mean from the released one, in half ranges."""
-        options = MixingOptions.model_validate(measured.facts["options"])
+        domain, options = synthetic.domain, MixingOptions.model_validate(measured.facts["options"])
         reader = sum_reader(measured, options, domain, "none", None)
         released = np.clip(reader.class_means(), -1.0, 1.0)
         columns = feature_columns(options, domain)
         label = domain.columns[domain.index(options.label)]
-        codes = encode_column(synthetic.column(options.label), label)
-        units = np.stack([unit_column(synthetic.column(column.name), column) for column in columns], axis=1)
+        codes = synthetic.codes.columns[domain.index(options.label)]
+        units = np.stack([unit_column(synthetic.table.column(column.name), column) for column in columns], axis=1)
         lines = []
         for k, name in enumerate(label.code_labels()):
             if reader.counts[k] and (codes == k).any():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -46,9 +47,9 @@ from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Pur
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.coding.decode import decode
-from understudy.pipelines.table.coding.encode import encode
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.rules import keep_order
+from understudy.pipelines.table.synthetic import Synthetic
 
 STAGE = "marginals"
 # A synthetic marginal may miss the noisy one by the noise itself and by what a finite set of particles cannot express.
@@ -101,6 +102,7 @@ class PrivPGDMethod:
         domain: TableDomain,
         rows: int | None,
         progress: Progress,
+        workshop: Path | None = None,
     ) -> pa.Table:
         # torch and numba take seconds to import, and planning needs neither.
         from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
@@ -124,11 +126,11 @@ class PrivPGDMethod:
         rng = np.random.default_rng()
         return keep_order(decode(codes, domain, rng), codes, rules, domain, rng)
 
-    def agreement(self, synthetic: pa.Table, measured: Measurement, domain: TableDomain) -> list[Agreement]:
+    def agreement(self, synthetic: Synthetic, measured: Measurement) -> list[Agreement]:
         """Total variation between each noisy marginal and the synthetic one, against what the noise alone causes."""
         released = list(released_marginals(measured))
         total = max(1.0, float(noisy_total(measured)))
-        encoded = encode(synthetic, domain)
+        domain, encoded = synthetic.domain, synthetic.codes
         counted = count_marginals([encoded], domain.sizes, [clique for clique, _, _ in released])
         return [
             Agreement(

@@ -15,6 +15,7 @@ from understudy.pipelines.methods.gaussian.method import GaussianMethod
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.synthetic import Synthetic
 
 COLUMNS = """
   id: {type: identifier, action: surrogate}
@@ -103,13 +104,13 @@ def test_plan_fits_the_budget_and_buys_what_it_planned(doubles: SimpleNamespace,
 @pytest.mark.parametrize("mode", MODES)
 def test_agreement_accepts_the_made_table_and_no_other(doubles: SimpleNamespace, mode: str) -> None:
     made = doubles.release(doubles.make_spec(COLUMNS, mode), people(20_000), rows=20_000)
-    lines = GaussianMethod().agreement(made.table, made.measured, made.domain)
+    lines = GaussianMethod().agreement(Synthetic(made.table, made.domain), made.measured)
     assert len(lines) >= 5
     assert all(line.distance <= line.allowed for line in lines)
     wrong = made.table.set_column(1, "age", pa.array([99] * 20_000)).set_column(6, "vip", pa.array([True] * 20_000))
     failed = {
         line.query
-        for line in GaussianMethod().agreement(wrong, made.measured, made.domain)
+        for line in GaussianMethod().agreement(Synthetic(wrong, made.domain), made.measured)
         if line.distance > line.allowed
     }
     assert {query.split()[-1] for query in failed} >= (
@@ -157,7 +158,7 @@ def test_degenerate_data_gives_a_valid_release(doubles: SimpleNamespace, mode: s
     for seed in range(2):
         made = doubles.release(doubles.make_spec(COLUMNS, mode), DEGENERATE[name], seed=seed, rows=1 + 49 * seed)
         assert_conforms(made.table, 1 + 49 * seed)
-        lines = GaussianMethod().agreement(made.table, made.measured, made.domain)
+        lines = GaussianMethod().agreement(Synthetic(made.table, made.domain), made.measured)
         assert all(line.distance <= line.allowed for line in lines)
         assert_conforms(GaussianMethod().generate(made.measured, made.spec, made.domain, 1, lambda *_: None), 1)
 

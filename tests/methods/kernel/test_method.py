@@ -15,6 +15,7 @@ from understudy.pipelines.methods.kernel.method import KernelMethod
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.relation import Relation
+from understudy.pipelines.table.synthetic import Synthetic
 
 METHOD = KernelMethod()
 STEPS = ", release: steps, rate: 0.1, steps: 60"
@@ -37,20 +38,18 @@ def check_contract(table, rows):
     return np.stack(table["image"].to_numpy(zero_copy_only=False)).reshape(-1, 4, 4), table["kind"].to_numpy()
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("method", ["", STEPS])
 def test_a_release_from_end_to_end(seeded, method):
     table, measured, domain = released(shapes(), seeded, method=method, generate=", class_mix: {dot: 2, bar: 1}")
     images, kinds = check_contract(table, 300)
     assert (kinds == "dot").sum() == 200
     json.dumps(dict(measured.facts))
-    assert all(line.distance <= line.allowed for line in METHOD.agreement(table, measured, domain))
+    assert all(line.distance <= line.allowed for line in METHOD.agreement(Synthetic(table, domain), measured))
     if not method:
         corner = [images[kinds == kind][:, :2, :2].mean() for kind in ("dot", "bar")]
         assert corner[0] > corner[1] + 50
 
 
-@pytest.mark.usefixtures("home")
 def test_rows_and_classes_default_to_what_was_released(seeded):
     table, _, _ = released(shapes(), seeded, rows=None)
     _, kinds = check_contract(table, table.num_rows)
@@ -116,7 +115,6 @@ STRANGE = pa.record_batch(
 )
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("method", ["", STEPS])
 @pytest.mark.parametrize(
     "batch",
@@ -133,10 +131,9 @@ STRANGE = pa.record_batch(
 def test_no_data_can_make_it_fail(seeded, batch, method):
     table, measured, domain = released(batch, seeded, rows=50, method=method, generate=", class_mix: equal")
     check_contract(table, 50)
-    METHOD.agreement(table, measured, domain)
+    METHOD.agreement(Synthetic(table, domain), measured)
 
 
-@pytest.mark.usefixtures("home")
 def test_numeric_columns_without_a_label(seeded):
     columns = "size: {type: number, min: 0, max: 10}\n  born: {type: date, min: 2020-01-01, max: 2025-12-31}"
     spec, domain, plan = planned(column=columns)

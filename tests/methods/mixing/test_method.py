@@ -18,6 +18,7 @@ from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.spec.reading import parse_spec
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.synthetic import Synthetic
 
 SPEC = """
 name: flowers
@@ -123,7 +124,7 @@ def test_a_release_from_end_to_end(seeded):
     assert abs(means["rose"] - 7.0) < 1.0
     assert abs(means["daisy"] - 3.0) < 1.0
     _, domain, _ = planned()
-    assert all(line.distance <= line.allowed for line in METHOD.agreement(table, measured, domain))
+    assert all(line.distance <= line.allowed for line in METHOD.agreement(Synthetic(table, domain), measured))
     json.dumps(dict(measured.facts))
 
 
@@ -257,7 +258,7 @@ def test_denoising_is_chosen_after_the_measurement_and_for_free(seeded):
     lengths = []
     for each in (spec, plain, as_image):
         table = METHOD.generate(measured, each, domain, None, lambda *_: None)
-        assert all(line.distance <= line.allowed for line in METHOD.agreement(table, measured, domain))
+        assert all(line.distance <= line.allowed for line in METHOD.agreement(Synthetic(table, domain), measured))
         lengths.append(check_contract(table, 900)["length"].to_numpy())
     assert not np.array_equal(lengths[0], lengths[1])
     assert not np.array_equal(lengths[0], lengths[2])

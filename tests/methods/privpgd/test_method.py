@@ -24,6 +24,7 @@ from understudy.pipelines.table.coding.decode import decode
 from understudy.pipelines.table.coding.encode import encode
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.rules import broken_rows
+from understudy.pipelines.table.synthetic import Synthetic
 
 SPEC = """
 name: people
@@ -90,7 +91,9 @@ def test_one_charge_and_a_copy_close_to_the_table() -> None:
         count_marginals([encode(t, private.domain)], private.domain.sizes, [(0, 1)])[0] for t in (private.table, table)
     )
     assert np.abs(real / real.sum() - copy / copy.sum()).sum() / 2 < 0.06
-    worst = max(PrivPGDMethod().agreement(table, measured, private.domain), key=lambda a: a.distance / a.allowed)
+    worst = max(
+        PrivPGDMethod().agreement(Synthetic(table, private.domain), measured), key=lambda a: a.distance / a.allowed
+    )
     assert worst.distance < worst.allowed
 
 
@@ -103,7 +106,7 @@ def test_a_foreign_table_does_not_agree() -> None:
     _, measured, private, _ = release(spec_with())
     codes = np.random.default_rng(1).integers(0, private.domain.sizes, (8000, 3))
     strange = decode(codes, private.domain, np.random.default_rng(2))
-    agreements = PrivPGDMethod().agreement(strange, measured, private.domain)
+    agreements = PrivPGDMethod().agreement(Synthetic(strange, private.domain), measured)
     assert any(line.distance > line.allowed for line in agreements)
 
 

@@ -8,15 +8,16 @@ import pytest
 from pydantic import ValidationError
 
 from tests.examples import SPEC
-from tests.table.tensors.examples import picture_spec, pictures
+from tests.table.tensors.examples import picture_spec
 from understudy.cli.planning import cautions
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources.opening import check_columns
 from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.table.checks import TensorsWithin, Verdict, breaches, checks_of
 from understudy.pipelines.table.coding.decode import decode
 from understudy.pipelines.table.contract import contract_of
 from understudy.pipelines.table.domain import TableDomain, TensorDomain
-from understudy.tasks.validate import check_table
+from understudy.tasks.engines.expectations import expectations_failed
 
 DOMAIN = TableDomain.of(picture_spec())
 
@@ -121,31 +122,20 @@ def test_a_decoded_table_keeps_its_contract():
     table = made(DOMAIN)
     assert table.column_names == ["label", "image"]
     assert table.schema.field("image").type == pa.list_(pa.uint8(), 12)
-    assert check_table(table, contract_of(DOMAIN, 30), []) == []
+    assert breaches(table, checks_of(contract_of(DOMAIN, 30))) == []
     with pytest.raises(ValueError, match="tensors"):
         decode(np.zeros((3, 1), int), DOMAIN, np.random.default_rng(0))
 
 
-def test_a_tensor_out_of_bounds_or_missing_fails_validation():
+@pytest.mark.parametrize("failed", [breaches, expectations_failed])
+def test_a_tensor_out_of_bounds_or_missing_fails_validation(failed: Verdict):
     domain = TableDomain.of(picture_spec(low=0, high=1.5))
-    table = made(domain)
-    assert check_table(table, contract_of(domain, None), []) == []
+    table, checks = made(domain), checks_of(contract_of(domain, None))
+    assert failed(table, checks) == []
     rows = table["image"].to_pylist()
     for broken in ([2.0] * 12, [float("nan")] * 12, None):
         column = pa.array([broken, *rows[1:]], table["image"].type)
-        failures = check_table(table.set_column(1, "image", column), contract_of(domain, None), [])
-        assert len(failures) == 1
-        assert failures[0].startswith("image:")
+        assert failed(table.set_column(1, "image", column), checks) == [TensorsWithin("image", 0.0, 1.5)]
     shorter = pa.array([row[:6] for row in rows], pa.list_(pa.float32(), 6))
-    assert "types" in check_table(table.set_column(1, "image", shorter), contract_of(domain, None), [])[0]
-
-
-def test_the_checks_without_an_orchestrator_find_the_same():
-    from understudy.publishing_checks import _column
-
-    domain = TableDomain.of(picture_spec(low=0, high=1.5))
-    contract = contract_of(domain, None).columns[1]
-    table = made(domain)
-    assert _column(table["image"], contract) == []
-    assert _column(pa.chunked_array([pa.array([[2.0] * 12], table["image"].type)]), contract)
-    assert _column(pictures()["image"], contract)
+    [wrong] = failed(table.set_column(1, "image", shorter), checks)
+    assert "type" in str(wrong)

@@ -1,0 +1,50 @@
+"""Checking: nothing is published that breaks its contract, its rules, or lies too far from what was measured.
+
+All of it is judged from the public contract and from released numbers, so its results may be shown.
+"""
+
+from __future__ import annotations
+
+from understudy.pipelines.errors import ValidationFailed
+from understudy.pipelines.methods.base import Agreement
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.releasing.generating import rows_wanted
+from understudy.pipelines.releasing.planning import Planned
+from understudy.pipelines.table.checks import Verdict, breaches, checks_of
+from understudy.pipelines.table.contract import contract_of
+from understudy.pipelines.table.rules import broken_rows
+from understudy.pipelines.table.synthetic import Synthetic
+
+MOST_FAILURES = 10
+
+
+def require_sound(
+    synthetic: Synthetic,
+    measured: Measurement,
+    planned: Planned,
+    rows: int | None = None,
+    verdict: Verdict = breaches,
+) -> list[Agreement]:
+    """How the table agrees with what was released, or ValidationFailed. `verdict` runs the checks of the contract."""
+    contract = contract_of(planned.domain, rows_wanted(rows, planned))
+    failures = [str(check) for check in verdict(synthetic.table, checks_of(contract))]
+    agreements = [] if failures else _agreements(synthetic, measured, planned)
+    failures += [f"{each.query}: too far from its measurement" for each in agreements if not each.holds]
+    if failures:
+        told = "; ".join(failures[:MOST_FAILURES])
+        more = f" and {len(failures) - MOST_FAILURES} more" if len(failures) > MOST_FAILURES else ""
+        raise ValidationFailed(
+            f"the synthetic table of {planned.spec.name!r} breaks its contract: {told}{more}",
+            "nothing was published and the paid measurement is kept: change `generate` or `publish.rows` if need be "
+            "and run `understudy release --resume`, or fit and release again from Python; it spends nothing",
+        )
+    return agreements
+
+
+def _agreements(synthetic: Synthetic, measured: Measurement, planned: Planned) -> list[Agreement]:
+    """Distances to what was measured, and for each rule how many rows break it, of which none may."""
+    rules = [
+        Agreement(f"rule: {rule}", float(broken_rows(rule, synthetic.table, planned.domain).sum()), 0.0)
+        for rule in planned.spec.generate.rules
+    ]
+    return planned.method.agreement(synthetic, measured) + rules

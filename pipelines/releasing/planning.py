@@ -1,0 +1,47 @@
+"""Planning: what a spec comes to, decided once, before anything is opened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from understudy.pipelines.methods.base import Method, MethodPlan
+from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.privacy.ledger.spend import EventCallback
+from understudy.pipelines.releasing.books import Books
+from understudy.pipelines.releasing.rolling import declared_steps, enter_series
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.domain import TableDomain
+
+
+class Planned:
+    """A spec with its domain, its method and the method's plan, as every later stage uses them.
+
+    Not a dataclass: an orchestrator looks through those value by value each time one is handed on, which for the bins
+    of a wide table takes longer than to make them.
+    """
+
+    def __init__(self, spec: ReleaseSpec, domain: TableDomain, method: Method[Any], plan: MethodPlan[Any]) -> None:
+        self.spec = spec
+        self.domain = domain
+        self.method = method
+        self.plan = plan
+
+
+def plan_release(spec: ReleaseSpec) -> Planned:
+    """Reads no row and no ledger."""
+    domain, method = TableDomain.of(spec), method_named(spec.method.name)
+    return Planned(spec, domain, method, method.plan(spec, domain))
+
+
+def enter_period(
+    planned: Planned,
+    books: Books,
+    pay_again: bool = False,
+    resume: bool = False,
+    on_event: EventCallback | None = None,
+) -> Planned:
+    """The plan of a rolling release as its period's account pays for it, once the series is paid for."""
+    spec = enter_series(books.ledger, books.store, planned.spec, planned.plan, pay_again, resume, on_event=on_event)
+    plan = replace(planned.plan, steps=(*planned.plan.steps, *declared_steps(planned.spec)))
+    return Planned(spec, planned.domain, planned.method, plan)

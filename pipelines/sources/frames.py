@@ -1,0 +1,162 @@
+"""Tables a Python program holds, as Arrow: Arrow itself, whatever speaks its PyCapsule interface, pandas frames.
+
+Reading is total and row by row. Arrow infers one type for a whole pandas column of objects and fails, quoting a value,
+where they are mixed. Here such a column becomes text, each value by itself, spelled so that it is coded as the same
+value of a typed column is: 7, 7.0 and "7" alike, true as 1, dates in ISO form, None and NaN as null, and anything
+that is no value (a list, an object) as a text that nobody lists. Cells of tensor columns become lists of numbers; one
+that is no array of numbers has none, so that it is read as a tensor of another shape is. Columns the spec does not
+name are not looked at: of those the table keeps the name alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.spec.columns import CategoryColumn, IdentifierColumn, TensorColumn
+from understudy.pipelines.spec.model import ReleaseSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+UNREADABLE = "\0"
+Spelling = Callable[[Any], str | None]
+
+
+def arrow_table(table: Any, spec: ReleaseSpec) -> pa.Table:
+    """The table as Arrow; fails on what is no table or has a type Arrow lacks, never on a value."""
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    pandas = sys.modules.get("pandas")  # who passes a frame has imported it
+    if pandas is not None and isinstance(table, pandas.DataFrame):
+        return _from_pandas(table, spec)
+    if hasattr(table, "__arrow_c_stream__"):
+        return pa.table(table)
+    raise SpecError(f"a {type(table).__name__} is not a table", "pass a pandas or Polars DataFrame or a pyarrow Table")
+
+
+def _from_pandas(frame: pd.DataFrame, spec: ReleaseSpec) -> pa.Table:
+    wanted = {name for name, column in spec.columns.items() if not isinstance(column, IdentifierColumn)}
+    others = (spec.privacy.unit.entity, spec.rolling.column if spec.rolling else None)
+    wanted |= {name for name in others if name is not None}
+    names = [str(name) for name in frame.columns]
+    arrays = [
+        _column(name, frame.iloc[:, position], spec) if name in wanted else pa.nulls(len(frame))
+        for position, name in enumerate(names)
+    ]
+    return pa.table(arrays, names=names)
+
+
+def _column(name: str, values: pd.Series, spec: ReleaseSpec) -> pa.Array | pa.ChunkedArray:
+    import pandas as pd
+
+    dtype, declared = values.dtype, spec.columns.get(name)
+    spell = _spelling(declared.values if isinstance(declared, CategoryColumn) else ())
+    if isinstance(dtype, pd.CategoricalDtype):
+        codes = values.cat.codes.to_numpy()
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), _texts(dtype.categories, spell))
+    if isinstance(dtype, np.dtype) and dtype.kind == "O":
+        return _tensors(values) if isinstance(declared, TensorColumn) else _texts(values, spell)
+    if isinstance(dtype, pd.StringDtype):
+        return _texts(values, spell)
+    try:
+        return pa.array(values, from_pandas=True)  # numbers, moments and Arrow's own: no value can make it fail
+    except (pa.ArrowException, TypeError, ValueError):
+        kind = type(dtype).__name__
+    raise SpecError(f"column {name!r} is a pandas column of {kind}, which cannot be read", "convert it to a plain type")
+
+
+def _texts(values: pd.Series | pd.Index, spell: Spelling) -> pa.Array:
+    found = values.to_numpy(dtype=object)
+    try:
+        return pa.array(found, pa.large_string(), from_pandas=True)  # text throughout, as nearly always
+    except (pa.ArrowException, TypeError, ValueError):
+        return pa.array([spell(value) for value in found], pa.large_string())
+
+
+def _spelling(listed: Sequence[Any]) -> Spelling:
+    """Each value as text that `encode` codes as it codes the value; `listed` are a category's, matched by number."""
+    texts = [str(value) for value in listed]
+    numbers = {number: text for text in reversed(texts) if (number := _number(text)) is not None}
+    truths = [[text for text in spelled if text in texts] or [spelled[0]] for spelled in _TRUTHS]
+
+    def spell(value: Any) -> str | None:
+        try:
+            return _spelled(value)
+        except Exception:
+            return UNREADABLE
+
+    def _spelled(value: Any) -> str | None:
+        if _is_missing(value):
+            return None
+        if isinstance(value, str):
+            return value.encode(errors="replace").decode()
+        if isinstance(value, bytes):
+            return value.decode(errors="replace")
+        if isinstance(value, bool | np.bool_):
+            return truths[int(value)][-1]
+        if isinstance(value, int | np.integer):
+            return str(int(value))
+        if isinstance(value, float | np.floating | Decimal):
+            number = float(value)
+            whole = number.is_integer() and abs(number) < 2**53
+            return numbers.get(number) or (str(int(number)) if whole else repr(number))
+        if isinstance(value, np.datetime64):
+            value = value.astype("datetime64[us]").item()
+        if isinstance(value, dt.datetime):
+            moment = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
+            return dt.datetime(*moment.timetuple()[:6], moment.microsecond).isoformat(" ", "microseconds")
+        return value.isoformat() if isinstance(value, dt.date) else UNREADABLE
+
+    return spell
+
+
+_TRUTHS = (("0", "False", "false"), ("1", "True", "true"))
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if np.isfinite(number) and "_" not in text else None
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN of any kind, NaT and pandas' NA: what pandas itself takes for missing in a column of objects."""
+    import pandas as pd
+
+    if value is None or value is pd.NA or value is pd.NaT:
+        return True
+    if isinstance(value, Decimal):
+        return value.is_nan()  # a signalling one refuses to be compared
+    return bool(np.isscalar(value) and value != value)
+
+
+def _tensors(values: pd.Series) -> pa.Array:
+    """Lists of numbers, each cell read by itself; a cell that is missing or no array of numbers is null."""
+    cells = [_cell(value) for value in values.to_numpy(dtype=object)]
+    lengths = np.array([0 if cell is None else cell.size for cell in cells], np.int64)
+    offsets = pa.array(np.append(0, np.cumsum(lengths)), mask=np.array([*(cell is None for cell in cells), False]))
+    numbers = np.concatenate([np.zeros(0), *(cell for cell in cells if cell is not None)])
+    return pa.LargeListArray.from_arrays(offsets, pa.array(numbers))
+
+
+def _cell(value: Any) -> np.ndarray | None:
+    try:
+        if isinstance(value, bytes | bytearray | memoryview):
+            return np.frombuffer(value, np.uint8).astype(np.float64)
+        if isinstance(value, str) or np.isscalar(value):
+            return None
+        return np.asarray(value, np.float64).ravel()  # None among numbers becomes NaN
+    except Exception:
+        return None
