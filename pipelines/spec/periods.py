@@ -103,7 +103,9 @@ def fill(tree: Any, at: dt.datetime, time_zone: str = "UTC") -> Any:
     try:
         values = values_at(at.astimezone(zone(time_zone)).date())
     except (OverflowError, ValueError):
-        raise SpecError("that time is at the end of the calendar", "give a time whose last and next year exist") from None
+        raise SpecError(
+            "that time is at the end of the calendar", "give a time whose last and next year exist"
+        ) from None
     return _filled(tree, values)
 
 

@@ -19,6 +19,7 @@ import click
 
 from understudy.cli.environment import prepare
 from understudy.cli.orchestrator import require_answer
+from understudy.cli.scheduling import check_schedule
 from understudy.pipelines.errors import SpecError, UnderstudyError
 from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.releasing.rolling import new_period
@@ -74,6 +75,7 @@ def read(path: Path) -> Deployable:
     root, tree = parse_tree(read_spec(path), str(path))
     spec = spec_of(tree, dt.datetime.now(dt.UTC), root, str(path))
     method_named(spec.method.name).plan(spec, TableDomain.of(spec))
+    check_schedule(spec)
     if spec.rolling is not None:
         new_period(spec)
     if spec.schedule is not None and not has_placeholders(tree.get("source", {}).get("snapshot")):
