@@ -6,10 +6,9 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from understudy.pipelines.methods.base import MethodPlan
-from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.methods.planning import plan_of
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.domain import TableDomain
 from understudy.tasks.telling.reporting import report_plan
 from understudy.tasks.telling.stages import stage
 
@@ -17,7 +16,7 @@ from understudy.tasks.telling.stages import stage
 @task(persist_result=False, cache_policy=NO_CACHE)
 @stage("planning")
 def select(spec: ReleaseSpec) -> MethodPlan:
-    plan = method_named(spec.method.name).plan(spec, TableDomain.of(spec))
+    plan = plan_of(spec)
     report_plan(spec, plan)
     fault_point("after_select")
     return plan

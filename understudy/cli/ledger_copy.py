@@ -1,7 +1,7 @@
 """A ledger that may be read and not written: on a read-only disk, a mounted backup, another user's file.
 
-SQLite reads a database in WAL mode only where it may write beside it. So what cannot be written is copied, with its log,
-and the copy is read; the original is not touched.
+SQLite reads a database in WAL mode only where it may write beside it. So what cannot be written is copied, with its
+log, and the copy is read; the original is not touched.
 """
 
 from __future__ import annotations

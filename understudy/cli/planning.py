@@ -15,7 +15,7 @@ from understudy.cli.scheduling import check_schedule
 from understudy.cli.tables import print_table
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt
 from understudy.pipelines.methods.base import MethodPlan, NoiseLine
-from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.methods.planning import plan_of
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Composed, describe, to_json
 from understudy.pipelines.privacy.ledger.ledger import Ledger
@@ -27,7 +27,6 @@ from understudy.pipelines.sources.identity import source_identity
 from understudy.pipelines.sources.opening import Source, open_source
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec
-from understudy.pipelines.table.domain import TableDomain
 
 MOST_LINES = 12
 MOST_CHARGES = 8
@@ -36,7 +35,7 @@ MOST_RELEASES = 1000
 
 def print_plan(path: Path, assume_rows: int | None, as_json: bool, at: dt.datetime | None = None) -> None:
     spec = load_spec(path, at, any_snapshot=not as_json)  # `show_plan` judges it, by the ledger
-    plan = method_named(spec.method.name).plan(spec, TableDomain.of(spec))
+    plan = plan_of(spec)
     check_schedule(spec)
     source = open_source(spec.source, path.parent, spec)  # refuses what is no source; opens nothing
     rows = table_size(spec, path.parent, assume_rows)
