@@ -204,7 +204,8 @@ JUNK = (
     "UPDATE ledger_accounts SET relation = 'sideways'", "UPDATE ledger_accounts SET epsilon = 'much'",
     "UPDATE ledger_accounts SET epsilon = 'NaN'", "UPDATE ledger_accounts SET delta = x'ff00'",
     "UPDATE ledger_history SET body = '{'", "UPDATE ledger_history SET body = x'c328'",
-    "UPDATE ledger_history SET seq = -1", "UPDATE ledger_history SET hash = NULL", "DELETE FROM ledger_history", "DROP TABLE ledger_charges",
+    "UPDATE ledger_history SET seq = -1", "UPDATE ledger_history SET hash = NULL",
+    "DELETE FROM ledger_history", "DROP TABLE ledger_charges",
     "UPDATE ledger_schema SET version = 999", "UPDATE ledger_schema SET version = 'new'", "DELETE FROM ledger_schema",
     "INSERT INTO ledger_history SELECT * FROM ledger_history WHERE 0",
 )  # fmt: skip
@@ -332,8 +333,8 @@ def _charges(place: Place) -> int:
 def bad_servers() -> Iterator[dict[str, str]]:
     with (
         bad_server("dead") as dead, bad_server("words") as words, bad_server("500") as broken,
-        bad_server("503") as busy, bad_server("401") as closed, bad_server("other version") as old, bad_server("silent") as silent,
-        bad_server("dripping") as dripping,
+        bad_server("503") as busy, bad_server("401") as closed, bad_server("other version") as old,
+        bad_server("silent") as silent, bad_server("dripping") as dripping,
     ):  # fmt: skip
         yield {"dead": dead, "words": words, "500": broken, "503": busy, "401": closed, "old": old, "silent": silent,
                "dripping": dripping}  # fmt: skip
