@@ -6,7 +6,7 @@ DEMO := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: demo test lint types unit test-slow test-e2e soak clean proofs
+.PHONY: demo test lint types unit test-slow test-e2e hostile soak clean proofs
 
 demo: $(DEMO)
 	$(BIN)/understudy demo
@@ -47,6 +47,10 @@ test-slow: $(STAMP)
 # Prefect server and worker, PostgreSQL, Dask: all real, on loopback; under five minutes.
 test-e2e: $(STAMP)
 	$(BIN)/pytest -q -m e2e tests/e2e
+
+# Three hundred hostile specs, sources and environments through the real command line; about fifteen minutes.
+hostile: $(STAMP)
+	$(BIN)/python -m tests.cli.hostile build/hostile-$$$$
 
 soak: $(STAMP)
 	$(BIN)/pytest -q -s -m soak

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.base import Method, MethodPlan
 from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.ledger.spend import EventCallback
@@ -29,9 +30,17 @@ class Planned:
 
 
 def plan_release(spec: ReleaseSpec) -> Planned:
-    """Reads no row and no ledger."""
-    domain, method = TableDomain.of(spec), method_named(spec.method.name)
-    return Planned(spec, domain, method, method.plan(spec, domain))
+    """Reads no row and no ledger. Numbers that no noise can be calibrated to are the spec's mistake, not a crash."""
+    try:
+        domain, method = TableDomain.of(spec), method_named(spec.method.name)
+        return Planned(spec, domain, method, method.plan(spec, domain))
+    except (ValueError, ArithmeticError, MemoryError) as error:
+        reason = str(error)[:200] or type(error).__name__  # a plan knows public values only, so this may be told
+    raise SpecError(
+        f"the method {spec.method.name} has no plan at epsilon {spec.privacy.epsilon} and delta {spec.privacy.delta}: "
+        f"{reason}",
+        "use a larger epsilon or delta, tighter bounds or fewer bins",
+    )
 
 
 def enter_period(

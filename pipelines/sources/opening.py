@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote
 
-from understudy.pipelines.errors import SpecError
+from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.sources.base import Source, check_columns
 from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
 from understudy.pipelines.sources.files.csv_file import CsvSource
@@ -75,6 +75,8 @@ def _declared(spec: ReleaseSpec) -> list[str]:
 def _file(path: Path, source: SourceSpec, spec: ReleaseSpec | None) -> Source:
     if source.table is not None:
         raise SpecError("source.table is for databases; a file is one table", "remove source.table")
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise SourceError(f"{path} is a pipe or a device, not a file", "name a file: both passes over it read it anew")
     if path.name.lower().endswith((".csv", ".csv.gz")):
         return CsvSource(path, source.quoted_newlines)
     if path.suffix.lower() == ".npz":

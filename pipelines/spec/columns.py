@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections import Counter
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -38,10 +39,9 @@ class CategoryColumn(Public):
     @field_validator("values")
     @classmethod
     def _distinct(cls, values: tuple[str | int, ...]) -> tuple[str | int, ...]:
-        texts = [str(value) for value in values]
-        repeated = sorted({text for text in texts if texts.count(text) > 1})
+        repeated = sorted(text for text, times in Counter(str(value) for value in values).items() if times > 1)
         if repeated:
-            raise ValueError(f"values are listed more than once: {', '.join(repeated)}")
+            raise ValueError(f"values are listed more than once: {', '.join(repeated[:10])}")
         return values
 
 
@@ -89,6 +89,20 @@ class BooleanColumn(Public):
     nullable: bool = False
 
 
+def _check_periods(first: dt.date, last: dt.date, bins: str | int) -> None:
+    """As many calendar periods as bins of any other kind."""
+    months = (last.year - first.year) * 12 + last.month - first.month + 1
+    days = (last - first).days + 1
+    _check_count({"day": days, "week": days // 7, "month": months, "quarter": months // 3}.get(str(bins), 0), bins)
+
+
+def _check_count(periods: int, bins: str | int) -> None:
+    if periods > MAX_BINS:
+        raise ValueError(
+            f"min to max has {periods:,} bins of one {bins}, and a column at most {MAX_BINS:,}; choose longer ones"
+        )
+
+
 class DateColumn(Public):
     """Days from `min` to `max`, clipped, in calendar periods or in a number of nearly equal bins."""
 
@@ -102,6 +116,7 @@ class DateColumn(Public):
     def _bounds(self) -> DateColumn:
         if self.min > self.max:
             raise ValueError(f"min {self.min} is after max {self.max}; swap them")
+        _check_periods(self.min, self.max, self.bins)
         return self
 
 
@@ -125,6 +140,9 @@ class DatetimeColumn(Public):
     def _bounds(self) -> DatetimeColumn:
         if not self.min < self.max:
             raise ValueError(f"min {self.min} must be before max {self.max}")
+        if self.bins == "hour":
+            _check_count((self.max - self.min) // dt.timedelta(hours=1) + 1, self.bins)
+        _check_periods(self.min.date(), self.max.date(), self.bins)
         return self
 
 

@@ -24,7 +24,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from understudy.pipelines.errors import SpecError
 
 KINDS = ("day", "week", "month", "quarter", "year")
-_PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_PLACEHOLDER = re.compile(r"\{\{([^{}]*)\}\}")
 _EXAMPLES = {"day": "2026-10-05", "week": "2026-W41", "month": "2026-10", "quarter": "2026-Q4", "year": "2026"}
 _LABEL = re.compile(r"([0-9]{4})(?:-(?:(W|Q)?([0-9]{1,2})(?:-([0-9]{2}))?))?")
 MOST_DEPTH = 50
@@ -100,7 +100,13 @@ def fill(tree: Any, at: dt.datetime, time_zone: str = "UTC") -> Any:
     if at.tzinfo is None:
         raise ValueError("a scheduled time has a zone")
     check_size(tree)
-    return _filled(tree, values_at(at.astimezone(zone(time_zone)).date()))
+    try:
+        values = values_at(at.astimezone(zone(time_zone)).date())
+    except (OverflowError, ValueError):
+        raise SpecError(
+            "that time is at the end of the calendar", "give a time whose last and next year exist"
+        ) from None
+    return _filled(tree, values)
 
 
 def check_size(tree: Any) -> None:
@@ -171,7 +177,7 @@ def label(kind: str, day: dt.date) -> str:
 
 def _filled(node: Any, values: dict[str, str]) -> Any:
     if isinstance(node, str):
-        return _PLACEHOLDER.sub(lambda found: _value(found.group(1), values), node)
+        return _PLACEHOLDER.sub(lambda found: _value(found.group(1).strip(), values), node)
     if isinstance(node, dict):
         return {key: _filled(value, values) for key, value in node.items()}
     if isinstance(node, list):

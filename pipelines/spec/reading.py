@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,13 @@ from pydantic import ValidationError
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.spec.periods import fill, period_named
+from understudy.pipelines.spec.periods import MOST_DEPTH, fill, period_named
 
 MAX_SPEC_BYTES = 1_000_000
+MOST_ALIASES = 1_000
+MOST_MERGED = 20_000
+MOST_LINES = 20
+_KINDS = {"timestamp": "date", "int": "whole number", "float": "number", "bool": "true or false"}
 _BOOL, _INT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int"
 _FIX = "correct the keys named above; `understudy schema` prints what a spec may say"
 _UNION_TAGS = frozenset(
@@ -30,10 +35,13 @@ def load_spec(path: Path, at: dt.datetime | None = None, any_snapshot: bool = Fa
 
 def read_spec(path: Path) -> str:
     try:
-        if path.stat().st_size > MAX_SPEC_BYTES:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for, a device never ends
+            raise SpecError(f"cannot read the spec {path}: it is not a file", "name its YAML file")
+        if found.st_size > MAX_SPEC_BYTES:
             raise SpecError(f"{path}: a spec has at most {MAX_SPEC_BYTES:,} bytes", "is this really a spec?")
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise SpecError(f"cannot read the spec {path}: {_reason(error)}", "check the path") from None
 
 
@@ -61,7 +69,7 @@ def spec_of(
     try:
         spec = ReleaseSpec.model_validate(tree)
     except ValidationError as error:
-        raise SpecError("\n".join(_explain(problem, root, origin) for problem in error.errors()), _FIX) from None
+        raise SpecError(_explained(error, root, origin), _FIX) from None
     if not any_snapshot and spec.rolling is not None:
         period_named(spec.rolling.period, spec.source.snapshot)
     return spec
@@ -70,14 +78,14 @@ def spec_of(
 def parse_tree(text: str, origin: str = "spec") -> tuple[yaml.Node | None, dict[str, Any]]:
     """The YAML of a spec as nodes, which know their lines, and as plain values with periods not yet filled in."""
     try:
-        root = yaml.compose(text, Loader=_SpecLoader)
-        tree = yaml.load(text, Loader=_SpecLoader)  # noqa: S506  a SafeLoader
+        loader = _SpecLoader(text)
+        root = loader.get_single_node()
+        tree = loader.construct_document(root) if root is not None else None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
-        raise SpecError(
-            f"{origin}:{where} not valid YAML: {getattr(error, 'problem', error)}", "fix that line"
-        ) from None
+        problem = getattr(error, "problem", None) or "it has a character that YAML does not allow"
+        raise SpecError(f"{origin}:{where} not valid YAML: {problem}", "fix that line") from None
     if not isinstance(tree, dict):
         raise SpecError(
             f"{origin}: a spec is a mapping with the keys {', '.join(ReleaseSpec.model_fields)}", "see docs/spec.md"
@@ -86,18 +94,51 @@ def parse_tree(text: str, origin: str = "spec") -> tuple[yaml.Node | None, dict[
 
 
 class _SpecLoader(yaml.SafeLoader):
-    """PyYAML, with three surprises less, each of which would silently change what is counted.
+    """PyYAML, with three surprises less, each of which would silently change what is counted, and within bounds.
 
     A repeated key is an error and does not replace the first. As in YAML 1.2, `no` is a word and not false (Norway's
     country code is NO), and 010 or 12:30 are not numbers in another base.
+
+    Nesting, aliases and merged keys are counted while they are read, since what they unfold to could be endless; and a
+    value that Python cannot make, such as 2026-02-30, is an error of its line.
     """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._aliases = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            self._aliases += 1
+        if self._aliases > MOST_ALIASES:
+            raise _refusal("there are too many aliases", self.peek_event().start_mark)
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            raise _refusal("it is nested too deeply", self.peek_event().start_mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > MOST_MERGED:
+            raise _refusal("too many keys are merged", node.start_mark)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            kind = node.tag.rpartition(":")[2]
+        raise _refusal(f"this is not a possible {_KINDS.get(kind, 'value')}", node.start_mark)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
-            seen.add(str(key.value))
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if not isinstance(key, yaml.ScalarNode):
+                raise _refusal("a key is a list or a mapping", key.start_mark)
+            if key.value in seen:
+                raise _refusal(f"{key.value[:60]!r} is given twice", key.start_mark)
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -107,6 +148,16 @@ _SpecLoader.yaml_implicit_resolvers = {
 }
 _SpecLoader.add_implicit_resolver(_BOOL, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 _SpecLoader.add_implicit_resolver(_INT, re.compile("^[-+]?(?:0|[1-9][0-9_]*)$"), list("-+0123456789"))
+
+
+def _refusal(problem: str, mark: yaml.Mark) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(None, None, problem, mark)
+
+
+def _explained(error: ValidationError, root: yaml.Node | None, origin: str) -> str:
+    problems = error.errors(include_input=False, include_url=False)
+    lines = [_explain(problem, root, origin) for problem in problems[:MOST_LINES]]
+    return "\n".join(lines + [f"... and {len(problems) - MOST_LINES} more"] * (len(problems) > MOST_LINES))
 
 
 def _explain(problem: Any, root: yaml.Node | None, origin: str) -> str:

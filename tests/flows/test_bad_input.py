@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
+from prefect.settings import PREFECT_API_URL
 
+from tests.cli.commands import Place
 from tests.flows.conftest import Clinic
 
 Run = Callable[..., Result]
@@ -46,6 +48,15 @@ def test_unreadable_file(clinic: Clinic, run: Run) -> None:
 def test_missing_table(clinic: Clinic, run: Run) -> None:
     execute(clinic, "DROP TABLE visits")
     refused(clinic, run, 2, "visits")
+
+
+def test_a_misspelt_table_is_two_lines_and_no_list_of_leaks(clinic: Clinic) -> None:
+    clinic.write(("table: visits", "table: visit"))
+    ended = Place(clinic.home.parent).run("release", clinic.spec, PREFECT_API_URL=str(PREFECT_API_URL.value()))
+    assert ended.code == 2, ended.text
+    lines = [line for line in ended.err.splitlines() if not line.endswith(" ...")]
+    assert len(lines) == 2, ended.err
+    assert "'visit'" in lines[0]
 
 
 def test_table_without_a_declared_column(clinic: Clinic, run: Run) -> None:

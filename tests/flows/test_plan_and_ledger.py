@@ -29,7 +29,8 @@ def test_plan_reads_no_row(clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyP
     """The source is destroyed, and opening any source is made an error: the plan must not notice."""
     (clinic.folder / "clinic.duckdb").write_bytes(b"not a database")
     monkeypatch.setattr(
-        "understudy.pipelines.sources.opening.open_source", lambda *_: pytest.fail("plan opened the source")
+        "understudy.pipelines.sources.databases.duckdb_table.DuckDBSource.connect",
+        lambda self: pytest.fail("plan opened the source"),
     )
     result = run("plan", clinic.spec)
     assert result.exit_code == 0, result.output
@@ -113,7 +114,8 @@ def test_plan_estimates_counting_without_opening_anything(
     clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "understudy.pipelines.sources.opening.open_source", lambda *_: pytest.fail("plan opened the source")
+        "understudy.pipelines.sources.databases.duckdb_table.DuckDBSource.connect",
+        lambda self: pytest.fail("plan opened the source"),
     )
     assert "counting 21 marginals of 100,000 rows (assumed" in run("plan", clinic.spec).output
     assumed = run("plan", clinic.spec, "--assume-rows", 50_000_000).output

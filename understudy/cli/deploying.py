@@ -19,14 +19,14 @@ import click
 
 from understudy.cli.environment import prepare
 from understudy.cli.orchestrator import require_answer
+from understudy.cli.scheduling import check_schedule
 from understudy.pipelines.errors import SpecError, UnderstudyError
-from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.releasing.rolling import new_period
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.periods import has_placeholders
 from understudy.pipelines.spec.reading import parse_tree, read_spec, spec_of
-from understudy.pipelines.table.domain import TableDomain
 
 ENTRYPOINT = "understudy.flows.scheduled.scheduled_release"
 FLOW = "scheduled-release"
@@ -73,7 +73,8 @@ def read(path: Path) -> Deployable:
     """Everything that can be wrong with a spec is found now, not when its schedule fires at night."""
     root, tree = parse_tree(read_spec(path), str(path))
     spec = spec_of(tree, dt.datetime.now(dt.UTC), root, str(path))
-    method_named(spec.method.name).plan(spec, TableDomain.of(spec))
+    plan_release(spec)
+    check_schedule(spec)
     if spec.rolling is not None:
         new_period(spec)
     if spec.schedule is not None and not has_placeholders(tree.get("source", {}).get("snapshot")):

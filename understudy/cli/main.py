@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,15 @@ class _OneMessageGroup(click.Group):
             return stoppable(lambda: super(_OneMessageGroup, self).invoke(context))
         except UnderstudyError as error:
             problem = error
+            # What the frames still hold, such as a database connection, ends here and not with the interpreter.
+            traceback.clear_frames(error.__traceback__)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click has its own words for these
         except Exception as error:
             if os.environ.get(DEBUG):
                 raise
             problem = unexpected(error)
+            traceback.clear_frames(error.__traceback__)
         # Outside the handler: the error's text may quote private values, so nothing of it travels on.
         click.echo(f"understudy: {problem}", err=True)
         return context.exit(problem.exit_code)

@@ -11,22 +11,23 @@ from typing import Any
 import click
 
 from understudy.cli.estimating import TableSize, counting_estimate, print_counting, table_size
+from understudy.cli.scheduling import check_schedule
 from understudy.cli.tables import print_table
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt
 from understudy.pipelines.methods.base import MethodPlan, NoiseLine
-from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Composed, describe, to_json
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.stating import at_most, spent_text
 from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.approving import approve
+from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.releasing.rolling import Entry, declared_steps, entry_of, forecast
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.sources.identity import source_identity
+from understudy.pipelines.sources.opening import Source, open_source
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec
-from understudy.pipelines.table.domain import TableDomain
 
 MOST_LINES = 12
 MOST_CHARGES = 8
@@ -35,13 +36,23 @@ MOST_RELEASES = 1000
 
 def print_plan(path: Path, assume_rows: int | None, as_json: bool, at: dt.datetime | None = None) -> None:
     spec = load_spec(path, at, any_snapshot=not as_json)  # `show_plan` judges it, by the ledger
-    plan = method_named(spec.method.name).plan(spec, TableDomain.of(spec))
+    plan = plan_release(spec).plan
+    check_schedule(spec)
+    source = open_source(spec.source, path.parent, spec)  # refuses what is no source; opens nothing
     rows = table_size(spec, path.parent, assume_rows)
     if as_json:
         click.echo(json.dumps(plan_json(spec, plan, rows), indent=2))
         return
     require_apart(spec, path.parent)
+    if (place := missing(source)) is not None:
+        click.echo(f"   ! there is no {place} here: a release would fail on this machine")
     show_plan(spec, plan, rows, source_identity(spec.source, path.parent))
+
+
+def missing(source: Source) -> Path | None:
+    """The file or directory a source reads, if it is not here; a database or a store is not asked."""
+    place = getattr(source, "path", None)
+    return place if isinstance(place, Path) and not place.exists() else None
 
 
 def show_plan(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize, source: str = "") -> None:

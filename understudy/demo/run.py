@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from pathlib import Path
 
 import click
 
 from understudy.cli.environment import choose_workspace
+from understudy.pipelines.errors import SpecError
 
 SPEC = """\
 # Everything in this file is public: it is what you are willing to say about the table without looking at it.
@@ -45,7 +48,14 @@ publish:
 
 
 def run_demo(directory: Path, visits: int) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)  # until this process ends
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SpecError(f"another demo is running in {directory}", "wait for it, or name another --directory") from None
+    except OSError as error:
+        raise SpecError(f"no demo can be made in {directory}: {error.strerror}", "name another --directory") from None
     choose_workspace(
         str(directory / ".understudy"), f"sqlite:///{(directory / '.understudy' / 'ledger.db').absolute()}"
     )

@@ -79,7 +79,7 @@ class DuckDBSource(OneStream):
             if isinstance(error, duckdb.PermissionException) and not self.external:
                 problem = f"the view {self.table!r} of {self.path} reads files or other databases"
                 raise SpecError(problem, _EXTERNAL) from None
-            if "lock" in text or "different configuration" in text:
+            if "set lock" in text or "different configuration" in text:  # a corrupt one speaks of blocks
                 problem = f"the database {self.path} is locked by a process that writes to it"
                 raise SourceError(problem, "run the release when the writer has closed it") from None
             if isinstance(error, duckdb.IOException | duckdb.SerializationException | duckdb.FatalException):

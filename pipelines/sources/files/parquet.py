@@ -202,5 +202,16 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        reason = getattr(error, "strerror", None) or "it is not a complete Parquet file"
-        raise SourceError(f"cannot read {path}: {reason}", "restore or rewrite the file") from None
+        problem = unreadable(str(path), error)
+    else:
+        return
+    raise problem  # outside the handler, so that nothing of the reader's own words travels on
+
+
+def unreadable(path: str, error: Exception) -> SourceError:
+    if "crypt" in str(error).lower():  # Arrow's words for keys it was not given; none of them is a value
+        return SourceError(
+            f"cannot read {path}: it is encrypted", "give the source a copy that is not, or a view of it"
+        )
+    reason = getattr(error, "strerror", None) or "it is not a complete Parquet file"
+    return SourceError(f"cannot read {path}: {reason}", "restore or rewrite the file")
