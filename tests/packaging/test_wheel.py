@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.request
 import zipfile
 from collections.abc import Iterator
@@ -15,6 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
+
+import understudy
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,6 +54,12 @@ def test_the_wheel_has_every_module_and_every_template(wheel: Path) -> None:
     assert "understudy/pipelines/publishing/card_template.html" in shipped
     assert "understudy/deployments/kubernetes/base-job-template.json" in shipped
     assert "understudy/deployments/prefect.yaml" in shipped
+
+
+def test_the_version_is_the_same_wherever_it_stands() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert project["version"] == understudy.__version__ == citation["version"]
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import sys
 import threading
 from pathlib import Path
 
-from understudy.pipelines.staging import lock, remove_abandoned
+from understudy.pipelines.privacy.ledger.staging import lock, remove_abandoned
 
 
 def end_with_the_command(lifeline: int, scratch: Path, folders: list[Path]) -> None:

@@ -23,7 +23,7 @@ from contextlib import closing
 from pathlib import Path
 
 from understudy.pipelines.errors import UnderstudyError
-from understudy.pipelines.staging import remove_abandoned
+from understudy.pipelines.privacy.ledger.staging import remove_abandoned
 
 STARTUP_SECONDS = 120
 SHUTDOWN_SECONDS = 5

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from understudy import __version__
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.base import (
@@ -175,7 +175,7 @@ def _training(generate: GenerateSpec, shape: Shape) -> TrainingPlan:
 def _training_key(embedding: ReleasedEmbedding, plan: TrainingPlan) -> str:
     """Names a training run: what was released, how it is trained on, and by which version. All of it is public."""
     data = sha256(np.ascontiguousarray(embedding.released).tobytes()).hexdigest()
-    facts = {"plan": asdict(plan), "design": to_facts(embedding.design), "version": __version__}
+    facts = {"plan": asdict(plan), "design": to_facts(embedding.design), "version": version("understudy")}
     return hash_of({"released": data, **facts})
 
 

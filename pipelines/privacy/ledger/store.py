@@ -31,8 +31,8 @@ import pyarrow.parquet as pq
 from understudy.pipelines.canonical import canonical_json
 from understudy.pipelines.errors import LedgerError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.privacy.ledger.staging import STAGING, own_staging, remove_abandoned
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.staging import STAGING, own_staging, remove_abandoned
 
 FORMAT = "understudy-measurement"
 VERSION = 1

@@ -20,9 +20,9 @@ from pydantic import ValidationError
 from understudy.pipelines.canonical import sha256_file
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.privacy.ledger.staging import own_staging, remove_abandoned
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
-from understudy.pipelines.staging import own_staging, remove_abandoned
 
 ROWS_A_FILE = 1_000_000
 PROBE_BYTES = 65_536

@@ -13,6 +13,7 @@ import duckdb
 
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.privacy.ledger.staging import own_staging
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
 from understudy.pipelines.publishing.targets.published_tables import (
@@ -23,7 +24,6 @@ from understudy.pipelines.publishing.targets.published_tables import (
     foreign,
     read_manifest,
 )
-from understudy.pipelines.staging import own_staging
 
 _COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, current BOOLEAN, manifest TEXT, card TEXT"
 

@@ -1,0 +1,45 @@
+"""The suite on every Python that is promised, and with the oldest and the newest packages that pyproject.toml allows.
+
+    nox -s tests            # Python 3.11, 3.12 and 3.13, the tested versions of constraints.txt
+    nox -s oldest newest    # what the bounds in pyproject.toml promise
+Arguments after -- go to pytest: nox -s tests-3.13 -- tests/privacy.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import nox
+
+nox.options.default_venv_backend = "venv"
+PYTHONS = ["3.11", "3.12", "3.13"]
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    session.install("-c", "constraints.txt", "-e", ".[dev]")
+    _run(session)
+
+
+@nox.session(python="3.11")
+def oldest(session: nox.Session) -> None:
+    """Every package that the project names, at its lower bound."""
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    named = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    lower = {found[1]: found[2] for line in named if (found := re.match(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)", line))}
+    constraints = Path(session.create_tmp()) / "oldest.txt"
+    constraints.write_text("".join(f"{name}=={version}\n" for name, version in sorted(lower.items())))
+    session.install("-c", str(constraints), "-e", ".[dev]")
+    _run(session)
+
+
+@nox.session(python="3.13")
+def newest(session: nox.Session) -> None:
+    session.install("--upgrade", "-e", ".[dev]")
+    _run(session)
+
+
+def _run(session: nox.Session) -> None:
+    session.run("python", "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *session.posargs)

@@ -1,0 +1,124 @@
+"""Documents are under test: what they show is executed, and what the code offers they name."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import postgres
+from understudy.cli.reference import commands_page
+from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.reading import parse_tree, spec_of
+from understudy.pipelines.table.domain import TableDomain
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+REST_OF_A_SPEC: dict[str, Any] = {
+    "name": "shown",
+    "source": {"uri": "shown.parquet", "snapshot": "2026-10"},
+    "privacy": {"account": "shown", "epsilon": 1, "delta": 1e-6},
+    "publish": {"to": "releases"},
+}
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def shown(language: str) -> list[Any]:
+    return [
+        pytest.param(page, block, id=f"{page.stem}-{number}")
+        for page in PAGES
+        for number, block in enumerate(blocks(page, language))
+    ]
+
+
+@pytest.mark.parametrize(("page", "block"), shown("yaml"))
+def test_a_spec_that_is_shown_can_be_planned(page: Path, block: str) -> None:
+    """A page may show a part of a spec; what it leaves out is filled in."""
+    tree = {**REST_OF_A_SPEC, **parse_tree(block)[1]}
+    if "columns" not in tree:
+        pytest.skip("a fragment without columns is read with the spec it belongs to")
+    spec = spec_of(tree)
+    assert method_named(spec.method.name).plan(spec, TableDomain.of(spec)).charges
+
+
+@pytest.mark.parametrize(("page", "block"), shown("python"))
+def test_python_that_is_shown_is_python(page: Path, block: str) -> None:
+    """And whatever it imports from the package is there."""
+    for node in ast.walk(ast.parse(block)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("understudy"):
+            module = __import__(node.module or "", fromlist=[alias.name for alias in node.names])
+            assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
+
+
+def test_every_key_of_a_spec_is_documented() -> None:
+    schema = ReleaseSpec.model_json_schema()
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    named = set(re.findall(r"[\w]+", " ".join(re.findall(r"`[^`\n]+`", text))))
+    models = [schema, *schema["$defs"].values()]
+    keys = {key for model in models for key in model.get("properties", {})}
+    assert len(keys) > 40
+    assert keys <= named, f"docs/ does not name {sorted(keys - named)}"
+
+
+def test_the_page_of_commands_is_what_the_program_says() -> None:
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert page == commands_page(), "run: make reference"
+
+
+def test_links_lead_somewhere() -> None:
+    pages = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"))]
+    links = [
+        (page, target)
+        for page in pages
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        if not re.match(r"[a-z]+:", target)
+    ]
+    assert len(links) > 20
+    assert [f"{page.name}: {target}" for page, target in links if not (page.parent / target).exists()] == []
+
+
+def test_files_that_are_named_exist() -> None:
+    path = re.compile(r"`((?:pipelines|tasks|flows|understudy|tests|benchmarks|deployments)/[\w/.-]+)`")
+    named = [(page, name) for page in PAGES for name in path.findall(page.read_text(encoding="utf-8"))]
+    assert len(named) > 10
+    assert [f"{page.name}: {name}" for page, name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.fixture
+def clean_shell(tmp_path: Path) -> dict[str, str]:
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "UNDERSTUDY"))}
+    return {
+        **variables,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "WAREHOUSE_URL": str(postgres.new_database()).replace("postgresql+psycopg://", "postgresql://", 1),
+        "HOME": str(tmp_path),
+    }
+
+
+@pytest.mark.slow
+def test_the_readme_from_laptop_to_platform_runs_as_written(tmp_path: Path, clean_shell: dict[str, str]) -> None:
+    script = "set -eu\n" + "\n".join(blocks(ROOT / "README.md", "sh"))
+    assert shutil.which("prefect", path=clean_shell["PATH"])
+    done = subprocess.Popen(
+        ["bash", "-c", script],
+        cwd=tmp_path, env=clean_shell, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        output, _ = done.communicate(timeout=500)
+    finally:
+        os.killpg(done.pid, signal.SIGKILL)
+    assert done.returncode == 0, output
+    assert "visits" in output
