@@ -10,6 +10,7 @@ from click.testing import Result
 
 from tests.examples import SPEC
 from tests.flows.conftest import Clinic, clinic, run  # noqa: F401  fixtures
+from tests.releasing.test_apart import in_parquet
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.releasing.policy import Policy, pin_of, scheduler_of
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -37,7 +38,8 @@ def test_a_spec_cannot_choose_who_computes(clinic: Clinic, run: Run, monkeypatch
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0.1)
         address = f"tcp://127.0.0.1:{listening.getsockname()[1]}"
-        clinic.write(("publish:", f"compute: {{engine: dask, scheduler: '{address}'}}\npublish:"))
+        in_parquet(clinic, "releases")
+        clinic.spec.write_text(clinic.spec.read_text() + f"compute: {{engine: dask, scheduler: '{address}'}}\n")
         refused = run("release", clinic.spec)
         assert refused.exit_code == 2, refused.output
         assert f"UNDERSTUDY_DASK_SCHEDULER={address}" in refused.output
