@@ -14,6 +14,7 @@ from understudy.tasks.credentials import lend_credentials
 from understudy.tasks.generate import device_tags, generate
 from understudy.tasks.ingest import ingest
 from understudy.tasks.normalize import normalize
+from understudy.tasks.policy import obey
 from understudy.tasks.preflight import check_ready
 from understudy.tasks.privatize import afford, privatize, recall
 from understudy.tasks.publish import already_published, publish
@@ -30,13 +31,12 @@ from understudy.tasks.validate import validate
     validate_parameters=True,
     on_failure=[tell_failure],
 )
-def release(
-    spec: ReleaseSpec, base: Path = Path(), resume: bool = False, pay_again: bool = False, approved: bool = False
-) -> Published:
+def release(spec: ReleaseSpec, base: Path = Path(), resume: bool = False, pay_again: bool = False) -> Published:
     """Publish a differentially private synthetic copy of the table that `spec` describes.
 
     Running it again is always safe: what was paid for is reused, what was published is left alone.
     """
+    obey(spec, base)
     lend_credentials(spec)
     plan = select(spec)
     books = open_books()
@@ -54,5 +54,5 @@ def release(
         look_ahead(spec, plan, books)
     synthetic = generate.with_options(tags=device_tags(spec))(measured, plan, books)  # post-processing from here on
     agreements = validate(synthetic, measured, plan)
-    await_approval(plan.spec, synthetic, agreements, approved)
+    await_approval(plan.spec, synthetic, agreements, approval)
     return publish(synthetic, measured, agreements, plan, approval, books, base)

@@ -20,6 +20,7 @@ from understudy.pipelines.publishing.targets.base import Published
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.periods import has_placeholders
 from understudy.pipelines.spec.reading import MAX_SPEC_BYTES, spec_of
+from understudy.tasks.policy import require_pinned
 from understudy.tasks.telling.hooks import tell_failure, try_again_after_crash
 
 
@@ -36,11 +37,10 @@ def name_of_the_run() -> str:
     on_failure=[tell_failure],
     on_crashed=[try_again_after_crash],
 )
-def scheduled_release(
-    template: dict[str, Any], base: Path = Path(), at: dt.datetime | None = None, approved: bool = False
-) -> Published:
+def scheduled_release(template: dict[str, Any], base: Path = Path(), at: dt.datetime | None = None) -> Published:
     """Release the period that the run was scheduled in, or the one that holds `at`."""
-    return release.fn(spec_at(template, at), base, approved=approved)
+    require_pinned(template, base)
+    return release.fn(spec_at(template, at), base)
 
 
 def spec_at(template: dict[str, Any], at: dt.datetime | str | None) -> ReleaseSpec:

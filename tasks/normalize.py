@@ -10,6 +10,7 @@ from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.releasing.discretion import discreet
 from understudy.pipelines.releasing.measuring import contribution_key, counted_here
 from understudy.pipelines.releasing.planning import Planned
+from understudy.pipelines.releasing.policy import Policy, scheduler_of
 from understudy.pipelines.sources.opening import Source
 
 
@@ -28,4 +29,4 @@ def counted_by_dask(source: Source, planned: Planned) -> PrivateTable:
 
     spec = planned.spec
     unit, key = spec.privacy.protected_unit, contribution_key(spec)
-    return DaskTable(source, planned.domain, unit, key, scheduler=spec.compute.scheduler)
+    return DaskTable(source, planned.domain, unit, key, scheduler=scheduler_of(spec, Policy.from_environment()))

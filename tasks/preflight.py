@@ -10,6 +10,7 @@ from prefect.cache_policies import NO_CACHE
 from understudy.pipelines.publishing.targets.base import open_target
 from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.books import Books
+from understudy.pipelines.releasing.policy import Policy, scheduler_of
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.telling.stages import stage
 
@@ -21,7 +22,7 @@ def check_ready(spec: ReleaseSpec, books: Books, base: Path) -> None:
     require_apart(spec, base)
     open_target(spec, base).ready(spec.name)
     books.store.ready()
-    if spec.compute.engine == "dask" and spec.compute.scheduler is not None:
+    if (scheduler := scheduler_of(spec, Policy.from_environment())) is not None:
         from understudy.tasks.engines.dask_counting import reach
 
-        reach(spec.compute.scheduler)
+        reach(scheduler)

@@ -31,9 +31,9 @@ def require_apart(spec: ReleaseSpec, base: Path) -> None:
     databases = [address.startswith("duckdb://") for address in (spec.source.uri, spec.publish.to)]
     if all(databases):
         return
-    if any(_is_in(target, place) for place in (source, *_linked_from(source))):
+    if any(is_in(target, place) for place in (source, *_linked_from(source))):
         raise _inside("publish.to", "source.uri")
-    if any(_is_in(place, target) for place in (source, *_linked_from(source))):
+    if any(is_in(place, target) for place in (source, *_linked_from(source))):
         raise _inside("source.uri", "publish.to")
 
 
@@ -49,7 +49,7 @@ def _begins(longer: tuple[str, ...], shorter: tuple[str, ...]) -> bool:
     return longer[: len(shorter)] == shorter
 
 
-def _is_in(inner: Path, outer: Path) -> bool:
+def is_in(inner: Path, outer: Path) -> bool:
     return any(_same(place, outer) for place in (inner, *inner.parents))
 
 

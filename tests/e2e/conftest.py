@@ -107,6 +107,7 @@ def platform(tmp_path: Path) -> Iterator[Platform]:
     environment.pop("UNDERSTUDY_FAULT", None)
     made = Platform(tmp_path, environment, f"tcp://127.0.0.1:{dask}", new_database())
     made.environment["WAREHOUSE_URL"] = made.warehouse
+    made.environment["UNDERSTUDY_DASK_SCHEDULER"] = made.scheduler
     try:
         made.start("server", "prefect", "server", "start", "--no-ui", "--port", str(server))
         made.start("scheduler", "dask", "scheduler", "--host", "127.0.0.1", "--port", str(dask), "--no-dashboard")

@@ -55,8 +55,9 @@ def test_a_release_whose_worker_is_killed(
     with dask_cluster(tmp_path) as cluster:
         clinic.write(
             ('uri: "duckdb:///clinic.duckdb", table: visits', "uri: visits"),
-            ("publish:", f"compute: {{engine: dask, scheduler: '{cluster.address}'}}\npublish:"),
+            ("publish:", "compute: {engine: dask}\npublish:"),
         )
+        monkeypatch.setenv("UNDERSTUDY_DASK_SCHEDULER", cluster.address)
         with cluster.killing_a_worker():
             released = run("release", clinic.spec)
             assert released.exit_code == 0, released.output

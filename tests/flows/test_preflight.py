@@ -100,8 +100,11 @@ def scheduler(kind: str, place: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", ["dead", "silent", "without workers"])
-def test_a_dask_scheduler_that_cannot_count_costs_nothing(clinic: Clinic, run: Run, kind: str, tmp_path: Path) -> None:
+def test_a_dask_scheduler_that_cannot_count_costs_nothing(
+    clinic: Clinic, run: Run, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("distributed")
     with scheduler(kind, tmp_path) as address:
+        monkeypatch.setenv("UNDERSTUDY_DASK_SCHEDULER", address)
         clinic.write((TARGET, f"compute: {{engine: dask, scheduler: '{address}'}}\n{TARGET}"))
         refused(clinic, run, "no workers" if kind == "without workers" else "cannot reach", address)

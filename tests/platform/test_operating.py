@@ -97,6 +97,7 @@ def test_nobody_approves(clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPat
     with pytest.raises(PublishError, match="nobody approved"):
         release(load_spec(clinic.spec), clinic.folder)
     assert clinic.releases == []
+    monkeypatch.setattr("understudy.cli.releasing.at_a_terminal", lambda: True)
     again = run("release", clinic.spec, "--approve")
     assert again.exit_code == 0, again.output
     assert len(clinic.charges) == len(clinic.releases) == 1

@@ -33,7 +33,7 @@ def in_parquet(place: Clinic, to: str, snapshot: str = "2026-10") -> Path:
 @pytest.mark.usefixtures("prefect_server")
 @pytest.mark.parametrize("to", ["visits/releases", "visits", ".", "link/releases"])
 def test_a_target_inside_or_around_its_source_is_refused(clinic: Clinic, run: Run, to: str) -> None:  # noqa: F811
-    """On 7b5a274 the first two publish, and the second snapshot counts its own synthetic rows."""
+    """On 7b5a274 all are charged and published; the next snapshot reads the published files as the source's own."""
     (clinic.folder / "link").symlink_to(clinic.folder / "visits")
     for command in ("plan", "release"):
         refused = run(command, in_parquet(clinic, to))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pytest
+from click.testing import Result
 
 from tests.examples import SPEC
+from tests.flows.conftest import Clinic, clinic, run  # noqa: F401  fixtures
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
 from understudy.pipelines.spec.reading import parse_spec
@@ -54,6 +57,21 @@ def test_a_view_that_reads_files_is_refused_unless_allowed(database: Path, view:
     with pytest.raises(SpecError, match=r"reads files or other databases[\s\S]*source\.external: true"):
         rows(DuckDBSource(database, view))
     assert rows(DuckDBSource(database, view, external=True)) > 0
+
+
+def test_a_release_of_such_a_view_is_refused_by_the_command(
+    clinic: Clinic, run: Callable[..., Result], prefect_server: None  # noqa: F811
+) -> None:  # fmt: skip
+    """On 7b5a274 it is charged and published."""
+    with duckdb.connect(str(clinic.folder / "clinic.duckdb")) as connection:
+        connection.execute(f"COPY visits TO '{clinic.folder}/part.parquet'")
+        connection.execute(f"CREATE VIEW outside AS SELECT * FROM '{clinic.folder}/part.parquet'")
+    refused = run("release", clinic.write(("table: visits", "table: outside")))
+    assert refused.exit_code == 2, refused.output
+    assert "source.external: true" in refused.output
+    assert clinic.charges == []
+    released = run("release", clinic.write(("table: visits", "table: outside, external: true")))
+    assert released.exit_code == 0, released.output
 
 
 def test_a_view_of_the_file_itself_is_read(database: Path) -> None:

@@ -22,6 +22,7 @@ from understudy.cli.orchestrator import require_answer
 from understudy.cli.scheduling import check_schedule
 from understudy.pipelines.errors import SpecError, UnderstudyError
 from understudy.pipelines.releasing.planning import plan_release
+from understudy.pipelines.releasing.policy import pin_of
 from understudy.pipelines.releasing.rolling import new_period
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -138,6 +139,7 @@ def _deploy_one(client: Any, each: Deployable, options: Options) -> list[str]:
         enforce_parameter_schema=True,
         schedules=schedules,
         tags=sorted({"understudy", each.queue, *(schedule.tags if schedule else ())}),
+        version=pin_of(each.template)[:16],
         work_pool_name=pool,
         work_queue_name=each.queue,
         job_variables={"image": options.image} if options.image else {},
@@ -145,7 +147,10 @@ def _deploy_one(client: Any, each: Deployable, options: Options) -> list[str]:
         concurrency_options=ConcurrencyOptions(collision_strategy=ConcurrencyLimitStrategy.ENQUEUE),
     )
     when = f"{schedule.cron} {schedule.timezone}" if schedule else "no schedule"
-    return [f"deployed {FLOW}/{each.spec.name}: {when}, pool {pool}, queue {each.queue} (one run at a time)"]
+    return [
+        f"deployed {FLOW}/{each.spec.name}: {when}, pool {pool}, queue {each.queue} (one run at a time)",
+        f"pinned   {each.spec.name} to spec {pin_of(each.template)}",
+    ]
 
 
 def _ensure_pool(client: Any, name: str, kind: str) -> None:

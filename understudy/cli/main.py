@@ -96,13 +96,25 @@ def plan(spec: Path, assume_rows: int | None, as_json: bool, at: datetime | None
 @_SPEC
 @click.option("--resume", is_flag=True, help="Only finish a release that was charged before; never spend.")
 @click.option("--pay-again", is_flag=True, help="After a burnt charge: pay for a new measurement of the same snapshot.")
-@click.option("--approve", is_flag=True, help="Say yes now where the spec wants a person's approval.")
+@click.option("--approve", is_flag=True, help="At a terminal: say yes where the spec wants approval.")
 @_AT
 def release(spec: Path, resume: bool, pay_again: bool, approve: bool, at: datetime | None) -> None:
     """Release SPEC: measure, generate, validate, publish. Running it again is free and safe."""
     from understudy.cli.releasing import run_release
 
     run_release(spec, resume=resume, pay_again=pay_again, approved=approve, at=_with_zone(at))
+
+
+@main.command()
+@click.argument("release_id")
+@click.argument("spec_hash")
+@click.option("--key", required=True, type=click.Path(path_type=Path), help="Your ed25519 key, in PEM.")
+@click.option("--run", metavar="ID", help="Resume this paused run with the token, instead of printing it.")
+def approve(release_id: str, spec_hash: str, key: Path, run: str | None) -> None:
+    """Say yes to RELEASE_ID of SPEC_HASH, as the review of the paused run names them, by your signature."""
+    from understudy.cli.approving import say_yes
+
+    say_yes(release_id, spec_hash, key, run)
 
 
 @main.command()

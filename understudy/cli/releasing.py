@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import pwd
+import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ from understudy.pipelines.privacy.stating import left_text, spent_text
 from understudy.pipelines.publishing.targets.base import Published
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.payments import charges_known, payments_since
+from understudy.pipelines.releasing.policy import Policy
 from understudy.pipelines.releasing.rolling import require_period
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -39,10 +44,13 @@ def run_release(
 def release_and_report(
     spec: ReleaseSpec, base: Path, *, resume: bool = False, pay_again: bool = False, approved: bool = False
 ) -> Published:
+    Policy.from_environment().require_allowed(spec, base)
+    if approved and spec.publish.approval == "required":
+        _require_terminal()
     if spec.publish.approval == "required" and not approved and not orchestrator.has_users_server():
         raise SpecError(
             f"{spec.name!r} wants a person's approval before it is published, and no server is there to ask one",
-            "release with --approve to say yes yourself, or set PREFECT_API_URL and resume the run when it pauses",
+            "say yes yourself with --approve at a terminal, or set PREFECT_API_URL and resume the run when it pauses",
         )
     workspace = Workspace.from_environment()
     books = Books.open(workspace)
@@ -55,6 +63,7 @@ def release_and_report(
     with stages_shown() as show:
         show("waiting for Prefect")
         orchestrator.begin(workspace, staged_in(workspace, spec, base))
+        from understudy.tasks.approval import said_yes
         from understudy.tasks.books import lent
         from understudy.tasks.telling.stages import listen  # after `begin`: importing a task imports prefect
 
@@ -62,12 +71,37 @@ def release_and_report(
         orchestrator.ready()
         unlisten = listen(show)
         try:
-            with orchestrator.suited(), lent(books):
-                published = release(spec, base.absolute(), resume=resume, pay_again=pay_again, approved=approved)
+            with orchestrator.suited(), lent(books), said_yes(person()) if approved else nullcontext():
+                published = release(spec, base.absolute(), resume=resume, pay_again=pay_again)
         finally:
             unlisten()
     _report(published, ledger, spec, known, time.monotonic() - started)
     return published
+
+
+def at_a_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def person() -> str:
+    """By the process's own user id: an environment variable would say whatever it was set to."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _require_terminal() -> None:
+    if Policy.from_environment().approvers:
+        raise SpecError(
+            "the policy of this machine lists approvers, so --approve is not enough",
+            "set PREFECT_API_URL, release without --approve, and let one of them answer with `understudy approve`",
+        )
+    if not at_a_terminal():
+        raise SpecError(
+            "--approve is a person's yes, and there is nobody at a terminal here",
+            "run it from a terminal, or set PREFECT_API_URL and resume the run when it pauses; nothing was spent",
+        )
 
 
 def staged_in(workspace: Workspace, spec: ReleaseSpec, base: Path) -> tuple[Path, ...]:
