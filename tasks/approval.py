@@ -12,6 +12,7 @@ from prefect.flow_runs import pause_flow_run
 
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.methods.base import Agreement
+from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.synthetic import Synthetic
 from understudy.tasks.telling.events import announce
@@ -22,9 +23,18 @@ POLL_SECONDS = 5
 MOST_LINES = 20
 
 
-def await_approval(spec: ReleaseSpec, synthetic: Synthetic, agreements: list[Agreement], approved: bool) -> None:
-    if spec.publish.approval != "required" or approved:
+def await_approval(
+    spec: ReleaseSpec, synthetic: Synthetic, agreements: list[Agreement], approved: bool, books: Books
+) -> None:
+    if spec.publish.approval != "required":
         return
+    if not approved:
+        _ask(spec, synthetic, agreements)
+    how = "said yes with the command" if approved else "resumed the paused run"
+    books.ledger.record_approval(spec.privacy.account, spec.name, spec.source.snapshot, how)
+
+
+def _ask(spec: ReleaseSpec, synthetic: Synthetic, agreements: list[Agreement]) -> None:
     rows = synthetic.table.num_rows
     create_markdown_artifact(
         review(spec, rows, agreements),

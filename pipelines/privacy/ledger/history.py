@@ -38,16 +38,20 @@ from understudy.pipelines.privacy.ledger.records import (
     within,
 )
 from understudy.pipelines.privacy.ledger.schema import accounts, charges, history
+from understudy.pipelines.privacy.ledger.who import Who
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
 OPENED, CAP_CHANGED, CHARGED, MEASURED, BURNT = "opened", "cap_changed", "charged", "measured", "burnt"
 MOVED = "moved"
-FILTERED = "filtered"
+FILTERED, APPROVED, PUBLISHED = "filtered", "approved", "published"
 _SEALED_COLUMNS = ("account", "release", "stage", "snapshot", "spec_hash", "attempt", "flow_run")
 
 
-def append(connection: Connection, account: str, action: str, mid: str, body: dict[str, Any]) -> HistoryEntry:
+def append(
+    connection: Connection, account: str, action: str, mid: str, facts: dict[str, Any], who: Who | None = None
+) -> HistoryEntry:
     """Seal one more line. The caller holds the account's lock, so the head cannot move underneath."""
+    body = {**facts, "who": (who or Who.here()).facts()}
     columns = (accounts.c.history_seq, accounts.c.history_head)
     head = connection.execute(select(*columns).where(accounts.c.name == account)).one()
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -87,8 +91,9 @@ def charge_facts(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sealed_facts(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, from a sealed line: its source is of the line, not of the charge. Older lines do not name it."""
-    return {key: value for key, value in body.items() if key != "source"}
+    """The same, from a sealed line: its source and who charged are of the line, not of the charge. Older lines do not
+    say."""
+    return {key: value for key, value in body.items() if key not in ("source", "who")}
 
 
 def source_of(connection: Connection, account: str, mid: str) -> str:
@@ -198,8 +203,15 @@ class _Replay:
         elif line.action == MOVED:
             if line.mid not in self.states:
                 self._report(f"line {line.seq}: the source of charge {line.mid[:12]} moved before it was charged")
-        else:
+        elif line.action == PUBLISHED:
+            self._take_publication(line)
+        elif line.action != APPROVED:
             self._report(f"line {line.seq}: unknown action {line.action!r}")
+
+    def _take_publication(self, line: HistoryEntry) -> None:
+        body = line.body
+        if any(self.states.get(mid, ("",))[0] != State.MEASURED.value for mid in body["mids"]) or not body["mids"]:
+            self._report(f"line {line.seq}: {body['release_id']!r} was published without a measured charge")
 
     def _check_cap(self) -> None:
         """Loss only grows, so the last charge under each cap is the one to check."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -34,11 +35,12 @@ from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import Event, to_json
 from understudy.pipelines.privacy.filters import GDP, EventCounts, Filter
 from understudy.pipelines.privacy.ledger import history as ledger_history
-from understudy.pipelines.privacy.ledger import rows
+from understudy.pipelines.privacy.ledger import publications, rows
 from understudy.pipelines.privacy.ledger.database import Database
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.holder import Holder
 from understudy.pipelines.privacy.ledger.names import period_account, require_account_name
+from understudy.pipelines.privacy.ledger.publications import Publication
 from understudy.pipelines.privacy.ledger.records import (
     Account,
     Balance,
@@ -49,7 +51,8 @@ from understudy.pipelines.privacy.ledger.records import (
     VerifyReport,
     charged_loss,
 )
-from understudy.pipelines.privacy.ledger.schema import MIGRATIONS, accounts, charges, schema
+from understudy.pipelines.privacy.ledger.schema import MIGRATIONS, accounts, charges, history, schema
+from understudy.pipelines.privacy.ledger.who import Who
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
 __all__ = [
@@ -60,8 +63,10 @@ __all__ = [
     "HistoryEntry",
     "Holder",
     "Ledger",
+    "Publication",
     "State",
     "VerifyReport",
+    "Who",
 ]
 
 LEASE_SECONDS = 60.0
@@ -70,10 +75,19 @@ LEASE_SECONDS = 60.0
 class Ledger:
     """Opens (and if need be creates or migrates) the ledger at a sqlite:/// or postgresql+psycopg:// URL."""
 
-    def __init__(self, url: str, busy_seconds: float = 60.0, patience_seconds: float = 10.0) -> None:
+    def __init__(
+        self, url: str, busy_seconds: float = 60.0, patience_seconds: float = 10.0, who: Who | None = None
+    ) -> None:
         self._database = Database(url, busy_seconds, patience_seconds)
         self.where = self._database.where
+        self.who = who or Who.here()
         self.id = self._database.read(lambda c: str(c.execute(select(schema.c.ledger_id)).scalar_one()))
+
+    def acting_for(self, who: Who) -> Ledger:
+        """The same ledger, whose lines say that it was `who`."""
+        same = copy(self)
+        same.who = who
+        return same
 
     # Accounts
 
@@ -99,7 +113,7 @@ class Ledger:
         def work(connection: Connection) -> Account:
             found = rows.find_account(connection, name, lock=True)
             if found is None:
-                rows.insert_account(connection, wanted, reason)
+                rows.insert_account(connection, wanted, reason, self.who)
                 return wanted
             if found != (wanted if with_filter else replace(wanted, filter=found.filter)):
                 raise SpecError(
@@ -126,7 +140,7 @@ class Ledger:
                 update(accounts).where(accounts.c.name == name).values(epsilon=str(cap.epsilon), delta=str(cap.delta))
             )
             body = {**rows.cap_facts(cap), "was": rows.cap_facts(found.cap), "reason": reason}
-            ledger_history.append(connection, name, ledger_history.CAP_CHANGED, "", body)
+            ledger_history.append(connection, name, ledger_history.CAP_CHANGED, "", body, self.who)
             return replace(found, cap=cap)
 
         return self._database.write(work)
@@ -208,7 +222,7 @@ class Ledger:
                 known.append(ledger_history.source_of(connection, charge.account, charge.mid))
                 if known[-1] != source:
                     body = {"source": source, "was": known[-1], "reason": reason}
-                    ledger_history.append(connection, charge.account, ledger_history.MOVED, charge.mid, body)
+                    ledger_history.append(connection, charge.account, ledger_history.MOVED, charge.mid, body, self.who)
             return known
 
         return self._database.write(work)
@@ -328,7 +342,7 @@ class Ledger:
             if holder is not None:
                 fenced = fenced.where(charges.c.holder_token == holder.token)
             if connection.execute(fenced.values(state=state.value, **columns)).rowcount == 1:
-                ledger_history.append(connection, account, action, mid, body)
+                ledger_history.append(connection, account, action, mid, body, self.who)
                 if state is State.MEASURED:
                     fault_point("inside_t2")
             return rows.get_charge(connection, mid)
@@ -358,9 +372,42 @@ class Ledger:
         body = ledger_history.charge_facts(values)
         if request.source:
             body["source"] = request.source
-        ledger_history.append(connection, request.account, ledger_history.CHARGED, request.mid, body)
+        who = self.who.in_run(request.flow_run)
+        ledger_history.append(connection, request.account, ledger_history.CHARGED, request.mid, body, who)
+
+    # What became of it
+
+    def record_publication(
+        self, account: str, mids: Sequence[str], release_id: str, manifest_sha256: str, who: Who | None = None
+    ) -> Publication:
+        """Remember that a target accepted this manifest. Recording it again changes nothing."""
+
+        def work(connection: Connection) -> Publication:
+            rows.get_account(connection, account, lock=True)
+            return publications.record(connection, account, tuple(mids), release_id, manifest_sha256, who or self.who)
+
+        return self._database.write(work)
+
+    def publications(self, account: str) -> tuple[Publication, ...]:
+        """Every manifest that was published for charges of the account, oldest first."""
+        return self._database.read(lambda connection: publications.publications(connection, account))
+
+    def record_approval(self, account: str, release: str, snapshot: str, how: str, who: Who | None = None) -> None:
+        """Remember a person's yes to a publication, and who gave it."""
+
+        def work(connection: Connection) -> None:
+            rows.get_account(connection, account, lock=True)
+            body = {"release": release, "snapshot": snapshot, "how": how}
+            ledger_history.append(connection, account, ledger_history.APPROVED, "", body, who or self.who)
+
+        self._database.write(work)
 
     # Inspection
+
+    def remembers(self, account: str, head: str) -> bool:
+        """Whether the account's history has, or had, this line at its end."""
+        query = select(history.c.seq).where(history.c.account == account, history.c.hash == head).limit(1)
+        return self._database.read(lambda connection: connection.execute(query).first() is not None)
 
     def history(self, account: str | None = None) -> list[HistoryEntry]:
         return self._database.read(lambda connection: ledger_history.entries(connection, account))

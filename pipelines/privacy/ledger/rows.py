@@ -29,6 +29,7 @@ from understudy.pipelines.privacy.ledger.records import (
     within,
 )
 from understudy.pipelines.privacy.ledger.schema import accounts, charges
+from understudy.pipelines.privacy.ledger.who import Who
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.privacy.stating import at_most
 
@@ -57,7 +58,7 @@ def get_account(connection: Connection, name: str, lock: bool = False) -> Accoun
     )
 
 
-def insert_account(connection: Connection, account: Account, reason: str) -> None:
+def insert_account(connection: Connection, account: Account, reason: str, who: Who | None = None) -> None:
     terms = {
         "relation": account.relation.value,
         "entity": account.unit.entity,
@@ -68,7 +69,7 @@ def insert_account(connection: Connection, account: Account, reason: str) -> Non
     values = {**terms, "filter": canonical_json(rule), "history_seq": 0, "history_head": ""}
     connection.execute(insert(accounts).values(name=account.name, **values))
     body = {**terms, "filter": rule, "reason": reason}
-    ledger_history.append(connection, account.name, ledger_history.OPENED, "", body)
+    ledger_history.append(connection, account.name, ledger_history.OPENED, "", body, who)
 
 
 def cap_facts(cap: Budget) -> dict[str, str]:
