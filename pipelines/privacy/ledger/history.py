@@ -75,10 +75,12 @@ def append(
     return entry
 
 
-def entries(connection: Connection, account: str | None = None) -> list[HistoryEntry]:
+def entries(connection: Connection, account: str | None = None, after: int = 0) -> list[HistoryEntry]:
     query = select(history).order_by(history.c.account, history.c.seq)
     if account is not None:
         query = query.where(history.c.account == account)
+    if after:
+        query = query.where(history.c.seq > after)
     return [
         HistoryEntry(row.account, row.seq, row.at, row.action, row.mid, json.loads(row.body), row.previous, row.hash)
         for row in connection.execute(query)

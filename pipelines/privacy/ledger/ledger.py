@@ -1,7 +1,8 @@
 """The ledger: who may spend how much, who has spent what, and the two transactions that make a release
 exactly-once.
 
-T1 (`charge`). In one transaction that holds the account: if the mid is new and all events of the account, in
+T1 (`charge`). In one transaction that holds the account: if the mid is new, the account is whole (its history, terms
+  and charges agree: `checking`) and all events of the account, in
   every state, stay with this one within the cap by the account's filter (`privacy.filters`), insert it as
   CHARGED in the caller's name. A
   caller may draw noise only if the charge that `charge` returns is CHARGED and held by the caller's own
@@ -25,6 +26,7 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
@@ -36,6 +38,7 @@ from understudy.pipelines.privacy.events import Event, to_json
 from understudy.pipelines.privacy.filters import GDP, EventCounts, Filter
 from understudy.pipelines.privacy.ledger import history as ledger_history
 from understudy.pipelines.privacy.ledger import publications, rows
+from understudy.pipelines.privacy.ledger.checking import Checked, Checkpoints, require_whole
 from understudy.pipelines.privacy.ledger.database import Database
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.holder import Holder
@@ -76,12 +79,19 @@ class Ledger:
     """Opens (and if need be creates or migrates) the ledger at a sqlite:/// or postgresql+psycopg:// URL."""
 
     def __init__(
-        self, url: str, busy_seconds: float = 60.0, patience_seconds: float = 10.0, who: Who | None = None
+        self,
+        url: str,
+        busy_seconds: float = 60.0,
+        patience_seconds: float = 10.0,
+        who: Who | None = None,
+        checked: Path | None = None,
     ) -> None:
+        """`checked` is where to remember how far accounts were verified, if not beside SQLite's file."""
         self._database = Database(url, busy_seconds, patience_seconds)
         self.where = self._database.where
         self.who = who or Who.here()
         self.id = self._database.read(lambda c: str(c.execute(select(schema.c.ledger_id)).scalar_one()))
+        self._checkpoints = Checkpoints(checked or self._database.beside, self.id)
 
     def acting_for(self, who: Who) -> Ledger:
         """The same ledger, whose lines say that it was `who`."""
@@ -176,8 +186,11 @@ class Ledger:
         if not requests or len({request.account for request in requests}) != 1:
             raise ValueError("check takes the requests of one release, which all name one account")
 
+        known = self._checkpoints.load(requests[0].account)
+
         def work(connection: Connection) -> tuple[Account, EventCounts, list[Event]]:
             account = rows.get_account(connection, requests[0].account)
+            require_whole(connection, account.name, known, self.where)
             unpaid = []
             for request in requests:
                 rows.require_same_terms(account, request)
@@ -267,22 +280,27 @@ class Ledger:
 
     def charge(self, request: ChargeRequest, holder: Holder, lease_seconds: float = LEASE_SECONDS) -> Charge:
         """T1. Returns the charge as it now stands, whoever made it; see the module for who may draw."""
+        known = self._checkpoints.load(request.account)
 
-        def work(connection: Connection) -> Charge:
+        def work(connection: Connection) -> tuple[Charge, Checked]:
             account = rows.get_account(connection, request.account, lock=True)
             rows.require_same_terms(account, request)
             found = rows.find_charge(connection, request.mid)
             if found is not None:
                 rows.require_same_source(connection, request, found)
-                return found
+                return found, known
+            whole = require_whole(connection, account.name, known, self.where)
             rows.require_previous_burnt(connection, request)
             rows.require_one_measurement(connection, request)
             rows.affordable(account, rows.event_counts(connection, account.name), [request.event], request.release)
-            self._insert_charge(connection, request, holder, lease_seconds)
+            line = self._insert_charge(connection, request, holder, lease_seconds)
             fault_point("inside_t1")
-            return rows.get_charge(connection, request.mid)
+            return rows.get_charge(connection, request.mid), whole.after([line])
 
-        return self._database.write(work)
+        charge, checked = self._database.write(work)
+        if checked is not known:
+            self._checkpoints.save(request.account, checked)
+        return charge
 
     def record_measurement(self, mid: str, sha256: str, holder: Holder) -> Charge:
         """T2, for the holder that charged. Raises ChargeBurnt if the charge was burnt meanwhile."""
@@ -349,7 +367,9 @@ class Ledger:
 
         return self._database.write(work, patient=True)
 
-    def _insert_charge(self, connection: Connection, request: ChargeRequest, holder: Holder, lease: float) -> None:
+    def _insert_charge(
+        self, connection: Connection, request: ChargeRequest, holder: Holder, lease: float
+    ) -> HistoryEntry:
         values = {
             "mid": request.mid,
             "account": request.account,
@@ -373,7 +393,7 @@ class Ledger:
         if request.source:
             body["source"] = request.source
         who = self.who.in_run(request.flow_run)
-        ledger_history.append(connection, request.account, ledger_history.CHARGED, request.mid, body, who)
+        return ledger_history.append(connection, request.account, ledger_history.CHARGED, request.mid, body, who)
 
     # What became of it
 
