@@ -8,11 +8,11 @@ far it has checked (`Checked`) and replays only the lines sealed since. Invarian
 - relation, unit, cap and filter in the account's row are those the history gave it;
 - the charges are those of the history, each with the event and all else that was sealed, and in the state it came to.
 
-The last is compared by sums: of SHA-256 over every charge's sealed facts, and over the final state of those that have
-one (modulo 2^256, so the order does not matter and a new line only adds). What is checked is kept outside the database,
-in a small file: whoever edits the ledger leaves it behind, and a ledger restored from an old copy lacks its line. It is
-a cache, not a proof: without it everything is checked once from the first line; whoever rewrites ledger and file
-together is found by what was published (`releasing.recording`).
+The last is compared by a sum over all charges that have come to their final state: SHA-256 of everything sealed about
+them, modulo 2^256, so that the order does not matter and a new line only adds. What is checked is kept outside the
+database, in a small file: whoever edits the ledger leaves it behind, and a ledger restored from an old copy lacks its
+line. It is a cache, not a proof: without it everything is checked once from the first line; whoever rewrites ledger and
+file together is found by what was published (`releasing.recording`).
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _in_process: dict[tuple[str, str], Checked] = {}
 
 @dataclass(frozen=True)
 class Checked:
-    """An account as its history up to line `seq` makes it. `waiting` are the charges that have no final state yet."""
+    """An account as its history up to line `seq` makes it. `settled` is the sum over charges in their final state,
+    `waiting` are the facts of the others, by mid."""
 
     seq: int = 0
     head: str = ""
     terms: Mapping[str, Any] = field(default_factory=dict)
     charges: int = 0
-    waiting: frozenset[str] = frozenset()
-    facts_sum: int = 0
-    states_sum: int = 0
+    settled: int = 0
+    waiting: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def after(self, lines: Iterable[HistoryEntry]) -> Checked:
         """Raises `Broken` at the first line that does not follow."""
@@ -77,13 +77,14 @@ class Checked:
             if body["account"] != line.account or measurement_id(*named) != line.mid:
                 raise Broken(f"line {line.seq} charges something that its id does not name")
             facts = {**body, "mid": line.mid, "event": canonical_json(body["event"])}
-            total = (self.facts_sum + _digest(*(facts[key] for key in _FACTS))) % _MODULUS
-            return replace(self, charges=self.charges + 1, waiting=self.waiting | {line.mid}, facts_sum=total)
+            waiting = {**self.waiting, line.mid: tuple(facts[key] for key in _FACTS)}
+            return replace(self, charges=self.charges + 1, waiting=waiting)
         if line.action in _SETTLED:
             if line.mid not in self.waiting:
                 raise Broken(f"line {line.seq} settles a charge that was not waiting for it")
-            digest = _digest(line.mid, _SETTLED[line.action], body.get("sha256"))
-            return replace(self, waiting=self.waiting - {line.mid}, states_sum=(self.states_sum + digest) % _MODULUS)
+            digest = _digest((*self.waiting[line.mid], _SETTLED[line.action], body.get("sha256")))
+            waiting = {mid: facts for mid, facts in self.waiting.items() if mid != line.mid}
+            return replace(self, waiting=waiting, settled=(self.settled + digest) % _MODULUS)
         if line.action in (ledger_history.PUBLISHED, ledger_history.APPROVED):
             return self
         raise Broken(f"line {line.seq} of its history is of an unknown kind")
@@ -104,11 +105,11 @@ class Checkpoints:
         """To be asked before the transaction begins, so that it is never ahead of what the transaction sees."""
         if self._root is None:
             return _in_process.get((self._ledger_id, account), Checked())
-        with suppress(OSError, ValueError, KeyError, TypeError):  # a torn file is none: everything is checked again
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):  # a torn file is none
             found = json.loads(self._path(account).read_text(encoding="utf-8"))
             if found.pop("account") == account:
-                numbers = {key: int(found[key], 16) for key in ("facts_sum", "states_sum")}
-                return Checked(**{**found, **numbers, "waiting": frozenset(found["waiting"])})
+                waiting = {mid: tuple(facts) for mid, facts in found["waiting"].items()}
+                return Checked(**{**found, "settled": int(found["settled"], 16), "waiting": waiting})
         return Checked()
 
     def save(self, account: str, checked: Checked) -> None:
@@ -116,8 +117,7 @@ class Checkpoints:
         if self._root is None:
             _in_process[self._ledger_id, account] = checked
             return
-        sums = {"facts_sum": f"{checked.facts_sum:064x}", "states_sum": f"{checked.states_sum:064x}"}
-        document = {**asdict(checked), **sums, "waiting": sorted(checked.waiting), "account": account}
+        document = {**asdict(checked), "settled": f"{checked.settled:064x}", "account": account}
         path = self._path(account)
         fresh = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
         with suppress(OSError):
@@ -176,21 +176,14 @@ def _require_line(connection: Connection, account: str, known: Checked) -> None:
 
 def _require_charges(connection: Connection, account: str, checked: Checked) -> None:
     columns = [charges.c[name] for name in (*_FACTS, "state", "measurement_sha256")]
-    facts_sum = states_sum = count = 0
-    waiting = set()
-    for *facts, state, sha256 in connection.execute(select(*columns).where(charges.c.account == account)):
-        count += 1
-        facts_sum += _digest(*facts)
-        if state == "CHARGED" and sha256 is None:
-            waiting.add(facts[0])
-        else:
-            states_sum += _digest(facts[0], state, sha256)
-    if (count, facts_sum % _MODULUS) != (checked.charges, checked.facts_sum):
+    found = connection.execute(select(*columns).where(charges.c.account == account)).all()
+    waits = [row[-2] == "CHARGED" and row[-1] is None for row in found]
+    waiting = {row[0]: tuple(row[:-2]) for row, yet in zip(found, waits, strict=True) if yet}
+    settled = sum(_digest(tuple(row)) for row, yet in zip(found, waits, strict=True) if not yet) % _MODULUS
+    if (len(found), waiting, settled) != (checked.charges, checked.waiting, checked.settled):
         raise Broken("charges were changed, removed or added by hand")
-    if (waiting, states_sum % _MODULUS) != (checked.waiting, checked.states_sum):
-        raise Broken("the state of a charge was changed by hand")
 
 
-def _digest(*values: Any) -> int:
+def _digest(values: tuple[Any, ...]) -> int:
     """repr tells a number from its text and None from both; the parts cannot run into each other."""
     return int.from_bytes(hashlib.sha256(repr(values).encode("utf-8", "surrogatepass")).digest(), "big")

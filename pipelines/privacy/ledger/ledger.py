@@ -284,12 +284,12 @@ class Ledger:
 
         def work(connection: Connection) -> tuple[Charge, Checked]:
             account = rows.get_account(connection, request.account, lock=True)
-            rows.require_same_terms(account, request)
             found = rows.find_charge(connection, request.mid)
+            whole = known if found is not None else require_whole(connection, account.name, known, self.where)
+            rows.require_same_terms(account, request)
             if found is not None:
                 rows.require_same_source(connection, request, found)
                 return found, known
-            whole = require_whole(connection, account.name, known, self.where)
             rows.require_previous_burnt(connection, request)
             rows.require_one_measurement(connection, request)
             rows.affordable(account, rows.event_counts(connection, account.name), [request.event], request.release)
