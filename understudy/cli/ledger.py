@@ -170,9 +170,8 @@ def history(name: str) -> None:
 
 
 def _details(body: dict[str, object]) -> str:
-    wanted = ("release", "release_id", "snapshot", "stage", "source", "epsilon", "delta", "filter", "how", "reason")
-    wanted += ("sha256", "manifest_sha256")
-    return ", ".join(f"{key} {str(body[key])[:40]}" for key in wanted if body.get(key))
+    what = ("release", "release_id", "snapshot", "stage", "source", "epsilon", "delta", "filter", "how", "reason")
+    return ", ".join(f"{key} {str(body[key])[:40]}" for key in (*what, "sha256", "manifest_sha256") if body.get(key))
 
 
 def _who(body: dict[str, object]) -> str:

@@ -85,7 +85,7 @@ class Checked:
             digest = _digest((*self.waiting[line.mid], _SETTLED[line.action], body.get("sha256")))
             waiting = {mid: facts for mid, facts in self.waiting.items() if mid != line.mid}
             return replace(self, waiting=waiting, settled=(self.settled + digest) % _MODULUS)
-        if line.action in (ledger_history.PUBLISHED, ledger_history.APPROVED):
+        if line.action in (ledger_history.PUBLISHED, ledger_history.APPROVED, ledger_history.MOVED):
             return self
         raise Broken(f"line {line.seq} of its history is of an unknown kind")
 
