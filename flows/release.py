@@ -43,7 +43,7 @@ def release(spec: ReleaseSpec, base: Path = Path(), resume: bool = False, pay_ag
     if spec.rolling is not None:
         plan = enter_period(plan, books, base, resume, pay_again)
     approval = afford(plan, books, base, resume, pay_again)
-    if (published := already_published(plan, approval, base)) is not None:
+    if (published := already_published(plan, approval, books, base)) is not None:
         return published
     measured = recall(plan, approval, books)
     if measured is None:
@@ -54,5 +54,5 @@ def release(spec: ReleaseSpec, base: Path = Path(), resume: bool = False, pay_ag
         look_ahead(spec, plan, books)
     synthetic = generate.with_options(tags=device_tags(spec))(measured, plan, books)  # post-processing from here on
     agreements = validate(synthetic, measured, plan)
-    await_approval(plan.spec, synthetic, agreements, approval)
+    await_approval(plan.spec, synthetic, agreements, approval, books)
     return publish(synthetic, measured, agreements, plan, approval, books, base)

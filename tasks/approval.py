@@ -20,6 +20,7 @@ from understudy.pipelines.errors import PublishError
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.publishing.targets.base import release_id
 from understudy.pipelines.releasing.approving import Approval
+from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.policy import Policy
 from understudy.pipelines.releasing.tokens import approver_of
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -51,7 +52,9 @@ def said_yes(person: str) -> Iterator[None]:
         _people.remove(person)
 
 
-def await_approval(spec: ReleaseSpec, synthetic: Synthetic, agreements: list[Agreement], approval: Approval) -> None:
+def await_approval(
+    spec: ReleaseSpec, synthetic: Synthetic, agreements: list[Agreement], approval: Approval, books: Books
+) -> None:
     if spec.publish.approval != "required":
         return
     approvers = Policy.from_environment().approvers
@@ -59,6 +62,7 @@ def await_approval(spec: ReleaseSpec, synthetic: Synthetic, agreements: list[Agr
         how = f"{_people[-1]} said yes at a terminal"
     else:
         how = _ask(spec, synthetic, agreements, release_id(spec, approval.mids), approvers)
+    books.ledger.record_approval(spec.privacy.account, spec.name, spec.source.snapshot, how)
     announce("publish.approved", spec.privacy.account, release=spec.name, snapshot=spec.source.snapshot, how=how)
 
 

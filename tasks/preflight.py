@@ -7,10 +7,13 @@ from pathlib import Path
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from understudy.pipelines.privacy.ledger.memory import require_remembered
+from understudy.pipelines.privacy.ledger.names import parent_of
 from understudy.pipelines.publishing.targets.base import open_target
 from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.policy import Policy, scheduler_of
+from understudy.pipelines.releasing.recording import require_ledger_knows
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.telling.stages import stage
 
@@ -18,9 +21,13 @@ from understudy.tasks.telling.stages import stage
 @task(persist_result=False, cache_policy=NO_CACHE)
 @stage("asking the target and the workers")
 def check_ready(spec: ReleaseSpec, books: Books, base: Path) -> None:
-    """The target is apart from the source and could take the release, the store the measurement; somebody can count."""
+    """The target is apart from the source and could take the release, the store the measurement, neither knows more
+    than the ledger that is to pay, and somebody can count."""
     require_apart(spec, base)
-    open_target(spec, base).ready(spec.name)
+    target = open_target(spec, base)
+    require_remembered(books.ledger, books.store, parent_of(spec.privacy.account))
+    require_ledger_knows(books.ledger, target, spec.name, spec.privacy.account)
+    target.ready(spec.name)
     books.store.ready()
     if (scheduler := scheduler_of(spec, Policy.from_environment())) is not None:
         from understudy.tasks.engines.dask_counting import reach

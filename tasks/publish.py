@@ -13,10 +13,11 @@ from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.publishing.targets.base import Published, open_target, release_id
 from understudy.pipelines.publishing.targets.retention import retire_old, retired_release
-from understudy.pipelines.releasing.approving import Approval
+from understudy.pipelines.releasing.approving import Approval, all_measured
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.releasing.preparing import prepare_release
+from understudy.pipelines.releasing.recording import publish_recorded, recorded
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.synthetic import Synthetic
 from understudy.tasks.telling.events import announce
@@ -26,11 +27,14 @@ from understudy.tasks.telling.stages import stage
 
 
 @task(persist_result=False, cache_policy=NO_CACHE)
-def already_published(planned: Planned, approval: Approval, base: Path) -> Published | None:
+def already_published(planned: Planned, approval: Approval, books: Books, base: Path) -> Published | None:
     """A release that is in its place already: running it again is free and changes nothing."""
     spec = planned.spec
     target, identity = open_target(spec, base), release_id(spec, approval.mids)
-    return retired_release(target, spec.name, identity) or target.recover(spec.name, identity)
+    found = retired_release(target, spec.name, identity) or target.recover(spec.name, identity)
+    if found is None or not all_measured(books.ledger, approval):
+        return found
+    return recorded(found, books.ledger, spec.privacy.account, approval.mids)
 
 
 @task(
@@ -53,7 +57,7 @@ def publish(
     spec = planned.spec
     prepared = prepare_release(synthetic, measured, agreements, planned, approval, books.ledger)
     target = open_target(spec, base)
-    published = target.publish(prepared)
+    published = publish_recorded(target, prepared, books.ledger, spec.privacy.account, approval.mids)
     _show(published, spec)
     for gone in retire_old(target, spec.name, spec.publish.keep):
         announce("publish.retired", spec.privacy.account, release=spec.name, release_id=gone)

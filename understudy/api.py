@@ -133,12 +133,15 @@ class Synthesizer:
     def _open_account(self, ledger: Any, plan: Any) -> None:
         """An account that is open keeps its filter: what that cannot hold is refused when the plan is approved."""
         from understudy.pipelines.privacy.filters import needed_filter
+        from understudy.pipelines.privacy.ledger.memory import require_remembered
+        from understudy.pipelines.privacy.ledger.store import MeasurementStore
         from understudy.pipelines.privacy.relation import Budget
 
         if self._cap is None:
             return
         privacy = self.spec.privacy
         cap = Budget(*(Decimal(str(amount)) for amount in self._cap))
+        require_remembered(ledger, MeasurementStore(self._workspace.measurements), privacy.account)
         known = any(account.name == privacy.account for account in ledger.accounts())
         rule = None if known else needed_filter([c.event for c in plan.charges], cap, privacy.relation)
         ledger.open_account(privacy.account, privacy.relation, privacy.protected_unit, cap, "opened from Python", rule)
@@ -186,11 +189,15 @@ class Release:
     def save(self, to: str | Path, base: str | Path = ".") -> str:
         """Publish as a scheduled release would: atomically, into a directory, a database or an object store."""
         from understudy.pipelines.publishing.targets.base import open_target
+        from understudy.pipelines.releasing.recording import publish_recorded, require_ledger_knows
 
         spec = self.synthesizer.spec
         publish = type(spec.publish).model_validate({**spec.publish.model_dump(), "to": str(to)})
         target = open_target(spec.model_copy(update={"publish": publish}), Path(base).absolute())
-        return target.publish(self.prepared).location
+        ledger, account = self.synthesizer._open().ledger, self.manifest.account.name
+        require_ledger_knows(ledger, target, self.manifest.name, account)
+        mids = [charged.mid for charged in self.manifest.guarantee.events]
+        return publish_recorded(target, self.prepared, ledger, account, mids).location
 
 
 def synthesize(

@@ -107,6 +107,12 @@ def settled_charges(ledger: Ledger, approval: Approval) -> list[Charge]:
     return settled
 
 
+def all_measured(ledger: Ledger, approval: Approval) -> bool:
+    """Whether every charge of the release was made and measured."""
+    found = (ledger.find(mid) for mid in approval.mids)
+    return all(charge is not None and charge.state is State.MEASURED for charge in found)
+
+
 def _require_something_to_resume(ledger: Ledger, spec: ReleaseSpec) -> None:
     ledger.account(spec.privacy.account)
     earlier = ledger.charges_of(spec.privacy.account, spec.name, spec.source.snapshot)

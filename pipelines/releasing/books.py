@@ -19,4 +19,5 @@ class Books:
 
     @classmethod
     def open(cls, workspace: Workspace) -> Books:
-        return cls(Ledger(workspace.ledger_url), MeasurementStore(workspace.measurements), workspace.generators)
+        ledger = Ledger(workspace.ledger_url, checked=workspace.checked)
+        return cls(ledger, MeasurementStore(workspace.measurements), workspace.generators)

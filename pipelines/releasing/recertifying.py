@@ -6,6 +6,7 @@ manifest names must be in the ledger, measured, with that event and measurement.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.targets.base import table_target
 from understudy.pipelines.publishing.targets.directory import MANIFEST
 from understudy.pipelines.publishing.targets.retention import RETIRED
+from understudy.pipelines.releasing.recording import knows
 from understudy.pipelines.sources.files.object_paths import OBJECT_STORES
 
 
@@ -49,10 +51,11 @@ class Certificate:
 
 def recertify_release(place: str, ledger: Ledger | None, store: MeasurementStore | None = None) -> Certificate:
     """Check the release at `place`: a directory, one in an object store, or a table (`duckdb:///file.duckdb#table`)."""
-    manifest, files = _read(place)
+    manifest, files, sha256 = _read(place)
     epsilon, findings = _guarantee(manifest)
     findings += files
-    findings += _charges(manifest, ledger, store) if ledger is not None else []
+    if ledger is not None:
+        findings += [*_charges(manifest, ledger, store), *_remembered(manifest, sha256, ledger)]
     return Certificate(manifest, epsilon, tuple(findings))
 
 
@@ -98,6 +101,20 @@ def _charges(manifest: Manifest, ledger: Ledger, store: MeasurementStore | None)
     return found
 
 
+def _remembered(manifest: Manifest, sha256: str, ledger: Ledger) -> list[Finding]:
+    """The history goes through the manifest's head, and the manifest is one that the ledger saw published."""
+    known = knows(ledger, manifest)
+    heard = "has" if known else "lacks"
+    mids = {charged.mid for charged in manifest.guarantee.events}
+    published = [each for each in ledger.publications(manifest.account.name) if mids & set(each.mids)]
+    same = any((each.release_id, each.manifest_sha256) == (manifest.release_id, sha256) for each in published)
+    told = "the manifest is the one that was recorded" if same else "the ledger recorded another manifest"
+    return [
+        Finding("history head", known, f"the ledger's history {heard} the line that the manifest names"),
+        Finding("publication", same or not published, told if published else "made before publications were recorded"),
+    ]
+
+
 def _stored(store: MeasurementStore, mid: str, sha256: str) -> Finding:
     try:
         store.load(mid, sha256)
@@ -106,7 +123,8 @@ def _stored(store: MeasurementStore, mid: str, sha256: str) -> Finding:
     return Finding(f"measurement {mid[:12]}", True, "stored, every hash right")
 
 
-def _read(place: str) -> tuple[Manifest, list[Finding]]:
+def _read(place: str) -> tuple[Manifest, list[Finding], str]:
+    """The manifest, what was checked of its files, and the hash of the manifest as it lies there."""
     if place.split("://", 1)[0] in OBJECT_STORES and "://" in place:
         return _read_store(place)
     if place.startswith(("duckdb:///", "postgresql")) and "#" in place:
@@ -115,11 +133,13 @@ def _read(place: str) -> tuple[Manifest, list[Finding]]:
     if folder.name == MANIFEST:
         folder = folder.parent
     try:
-        manifest = Manifest.model_validate(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
+        content = (folder / MANIFEST).read_bytes()
+        manifest = Manifest.model_validate(json.loads(content))
     except (OSError, ValueError, ValidationError):
         raise SpecError(f"{place} is no release", "name the directory that holds its manifest.json") from None
     retired = (folder / RETIRED).exists()
-    return manifest, [_file(manifest, folder / file.path, file, retired) for file in manifest.files]
+    files = [_file(manifest, folder / file.path, file, retired) for file in manifest.files]
+    return manifest, files, hashlib.sha256(content).hexdigest()
 
 
 def _file(manifest: Manifest, path: Path, file: Any, retired: bool) -> Finding:
@@ -132,31 +152,32 @@ def _file(manifest: Manifest, path: Path, file: Any, retired: bool) -> Finding:
     return Finding(file.path, sha256_file(path) == file.sha256, f"{file.bytes:,} bytes")
 
 
-def _read_store(place: str) -> tuple[Manifest, list[Finding]]:
+def _read_store(place: str) -> tuple[Manifest, list[Finding], str]:
     from understudy.pipelines.publishing.targets.object_store import ObjectStoreTarget
 
     root, name, release_id = place.rstrip("/").rsplit("/", 2)
     target = ObjectStoreTarget(root)
-    if (manifest := target.retired(name, release_id)) is not None:
-        return manifest, [Finding("files", True, "retired")]
+    if (retired := target.retired_release(name, release_id)) is not None:
+        return retired.manifest, [Finding("files", True, "retired")], retired.manifest_sha256
     try:
         published = target.recover(name, release_id)
     except UnderstudyError as error:
         wanted = [m for m in target.releases(name) if m.release_id == release_id]
         if not wanted:
             raise
-        return wanted[0], [Finding("files", False, error.problem)]
+        return wanted[0], [Finding("files", False, error.problem)], ""
     if published is None:
         raise SpecError(f"{place} is no release", "name the path that holds its manifest.json")
     files = published.manifest.files
-    return published.manifest, [Finding(file.path, True, f"{file.bytes:,} bytes") for file in files]
+    found = [Finding(file.path, True, f"{file.bytes:,} bytes") for file in files]
+    return published.manifest, found, published.manifest_sha256
 
 
-def _read_table(place: str) -> tuple[Manifest, list[Finding]]:
+def _read_table(place: str) -> tuple[Manifest, list[Finding], str]:
     address, _, table = place.rpartition("#")
     held = table_target(address, table, Path(), "the release").held()
     if held is None:
         raise SpecError(f"{place} is no release", "name a table that Understudy published, after the #")
     [file] = held.manifest.files or (None,)
     told = f"{file.bytes:,} bytes of rows" if file and held.intact else "missing, or changed after publication"
-    return held.manifest, [Finding(f"table {table}", held.intact, told)]
+    return held.manifest, [Finding(f"table {table}", held.intact, told)], held.manifest_sha256

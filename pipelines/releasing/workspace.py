@@ -31,6 +31,11 @@ class Workspace:
         return self.home / "measurements"
 
     @property
+    def checked(self) -> Path | None:
+        """How far the ledger on a server was verified; SQLite's file has that beside itself. Safe to delete."""
+        return None if self.ledger_url.startswith("sqlite") else self.home / "checked"
+
+    @property
     def generators(self) -> Path:
         """Trained and half-trained generators: made from released numbers alone, and safe to delete."""
         return self.home / "generators"

@@ -20,7 +20,10 @@ from understudy.pipelines.privacy.filters import (
     own_delta_of,
 )
 from understudy.pipelines.privacy.ledger.ledger import Balance, Ledger
+from understudy.pipelines.privacy.ledger.memory import require_remembered
 from understudy.pipelines.privacy.ledger.names import is_period_account, parent_of
+from understudy.pipelines.privacy.ledger.store import MeasurementStore
+from understudy.pipelines.privacy.ledger.who import told
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.privacy.stating import at_most, left_text, spent_text
 from understudy.pipelines.releasing.workspace import Workspace
@@ -50,6 +53,7 @@ def open_account(
     ledger = connected()
     cap = budget_from(epsilon, delta)
     rule = _filter_from(kind, order, own_delta, cap, Relation(relation))
+    require_remembered(ledger, MeasurementStore(Workspace.from_environment().measurements), name)
     account = ledger.open_account(name, Relation(relation), unit, cap, filter=rule)
     click.echo(
         f"Account {account.name} in {ledger.where}: epsilon at most {account.cap.epsilon} at delta "
@@ -150,17 +154,30 @@ def history(name: str) -> None:
     with ledger_to_read() as ledger:
         ledger.account(name)
         print_table(
-            ("#", "at", "what", "charge", "details", "hash"),
+            ("#", "at", "what", "charge", "who", "details", "hash"),
             [
-                (str(entry.seq), entry.at, entry.action, entry.mid[:12], _details(entry.body), entry.hash[:12])
+                (
+                    str(entry.seq),
+                    entry.at,
+                    entry.action,
+                    entry.mid[:12],
+                    _who(entry.body),
+                    _details(entry.body),
+                    entry.hash[:12],
+                )
                 for entry in ledger.history(name)
             ],
         )
 
 
 def _details(body: dict[str, object]) -> str:
-    wanted = ("release", "snapshot", "stage", "source", "epsilon", "delta", "filter", "reason", "sha256")
-    return ", ".join(f"{key} {str(body[key])[:40]}" for key in wanted if body.get(key))
+    what = ("release", "release_id", "snapshot", "stage", "source", "epsilon", "delta", "filter", "how", "reason")
+    return ", ".join(f"{key} {str(body[key])[:40]}" for key in (*what, "sha256", "manifest_sha256") if body.get(key))
+
+
+def _who(body: dict[str, object]) -> str:
+    who = body.get("who")
+    return told(who) if isinstance(who, dict) else ""  # lines of older versions do not say
 
 
 def verify() -> None:

@@ -56,6 +56,11 @@ class Database:
         self._bring_up_to_date()
 
     @property
+    def beside(self) -> Path | None:
+        """Where SQLite's file has room for what is remembered about it; a server's database has no such place."""
+        return Path(f"{self._url.database}.checked") if self.is_sqlite else None
+
+    @property
     def now(self) -> ColumnElement[float]:
         """Seconds by the database's clock, the one clock all holders share."""
         return literal_column(_SQLITE_NOW if self.is_sqlite else _POSTGRES_NOW)

@@ -38,16 +38,20 @@ from understudy.pipelines.privacy.ledger.records import (
     within,
 )
 from understudy.pipelines.privacy.ledger.schema import accounts, charges, history
+from understudy.pipelines.privacy.ledger.who import Who
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
 OPENED, CAP_CHANGED, CHARGED, MEASURED, BURNT = "opened", "cap_changed", "charged", "measured", "burnt"
 MOVED = "moved"
-FILTERED = "filtered"
+FILTERED, APPROVED, PUBLISHED = "filtered", "approved", "published"
 _SEALED_COLUMNS = ("account", "release", "stage", "snapshot", "spec_hash", "attempt", "flow_run")
 
 
-def append(connection: Connection, account: str, action: str, mid: str, body: dict[str, Any]) -> HistoryEntry:
+def append(
+    connection: Connection, account: str, action: str, mid: str, facts: dict[str, Any], who: Who | None = None
+) -> HistoryEntry:
     """Seal one more line. The caller holds the account's lock, so the head cannot move underneath."""
+    body = {**facts, "who": (who or Who.here()).facts()}
     columns = (accounts.c.history_seq, accounts.c.history_head)
     head = connection.execute(select(*columns).where(accounts.c.name == account)).one()
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -71,10 +75,12 @@ def append(connection: Connection, account: str, action: str, mid: str, body: di
     return entry
 
 
-def entries(connection: Connection, account: str | None = None) -> list[HistoryEntry]:
+def entries(connection: Connection, account: str | None = None, after: int = 0) -> list[HistoryEntry]:
     query = select(history).order_by(history.c.account, history.c.seq)
     if account is not None:
         query = query.where(history.c.account == account)
+    if after:
+        query = query.where(history.c.seq > after)
     return [
         HistoryEntry(row.account, row.seq, row.at, row.action, row.mid, json.loads(row.body), row.previous, row.hash)
         for row in connection.execute(query)
@@ -87,8 +93,9 @@ def charge_facts(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sealed_facts(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, from a sealed line: its source is of the line, not of the charge. Older lines do not name it."""
-    return {key: value for key, value in body.items() if key != "source"}
+    """The same, from a sealed line: its source and who charged are of the line, not of the charge. Older lines do not
+    say."""
+    return {key: value for key, value in body.items() if key not in ("source", "who")}
 
 
 def source_of(connection: Connection, account: str, mid: str) -> str:
@@ -104,8 +111,12 @@ def source_of(connection: Connection, account: str, mid: str) -> str:
 
 
 def verify(connection: Connection) -> VerifyReport:
-    """Recompute everything from the history alone and compare. Reports all problems; raises on none."""
-    lines = entries(connection)
+    """Recompute everything from the history alone and compare. Reports all problems; raises on none, whatever the
+    tables hold: SQLite keeps a value of any type in any column."""
+    if connection.dialect.name == "sqlite":
+        raw: Any = connection.connection.driver_connection
+        raw.text_factory = lambda text: text.decode("utf-8", "replace")
+    lines = _readable_entries(connection)
     account_rows = {row.name: row for row in connection.execute(select(accounts))}
     charge_rows = {row.mid: row for row in connection.execute(select(charges))}
     replays = {name: _Replay(name) for name in account_rows}
@@ -116,6 +127,9 @@ def verify(connection: Connection) -> VerifyReport:
             problems.append(f"history of {line.account!r} line {line.seq}: there is no such account")
         else:
             replay.take(line)
+    for mid, charge in charge_rows.items():
+        if charge.account not in account_rows:
+            problems.append(f"charge {_short(mid)}: its account {charge.account!r} does not exist")
     for name, row in account_rows.items():
         replays[name].finish(row, {mid: charge for mid, charge in charge_rows.items() if charge.account == name})
         problems += replays[name].problems
@@ -139,16 +153,28 @@ class _Replay:
     problems: list[str] = field(default_factory=list)
 
     def take(self, line: HistoryEntry) -> None:
-        if line.seq != self.seq + 1 or line.previous != self.head or line.hash != line.expected_hash():
+        if not self._follows(line):
             self._report(f"line {line.seq}: the chain is broken here (a line was edited, removed or added by hand)")
-        self.seq, self.head = line.seq, line.hash
+        self.seq, self.head = line.seq if isinstance(line.seq, int) else self.seq + 1, line.hash
         try:
             self._apply(line)
-        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        except Exception as error:  # whatever a person wrote there is a finding, never an end of the check
             self._report(f"line {line.seq}: unreadable ({type(error).__name__})")
 
+    def _follows(self, line: HistoryEntry) -> bool:
+        try:
+            return (line.seq, line.previous, line.hash) == (self.seq + 1, self.head, line.expected_hash())
+        except Exception:
+            return False  # what cannot be hashed was not sealed
+
     def finish(self, row: Any, charge_rows: dict[str, Any]) -> None:
-        self._check_cap()
+        for check in (self._check_cap, lambda: self._check_row(row), lambda: self._check_charges(charge_rows)):
+            try:
+                check()
+            except Exception as error:
+                self._report(f"its rows cannot be read ({type(error).__name__})")
+
+    def _check_row(self, row: Any) -> None:
         if (self.seq, self.head) != (row.history_seq, row.history_head):
             self._report("the account's row names another last line than the history has")
         terms = (Relation(row.relation), Unit(row.entity, row.max_rows), Budget(row.epsilon, row.delta))
@@ -156,14 +182,17 @@ class _Replay:
             self._report("relation, unit or cap differ from the history")
         if not self.filtered or self.account is None or row.filter != _filter_text(self.account):
             self._report("the filter differs from the history")
-        for mid in sorted(set(charge_rows) ^ set(self.states)):
-            self._report(f"charge {mid[:12]} is missing from {'the history' if mid in charge_rows else 'the charges'}")
-        for mid in sorted(set(charge_rows) & set(self.states)):
+
+    def _check_charges(self, charge_rows: dict[str, Any]) -> None:
+        for mid in sorted(set(charge_rows) ^ set(self.states), key=_short):
+            where = "the history" if mid in charge_rows else "the charges"
+            self._report(f"charge {_short(mid)} is missing from {where}")
+        for mid in sorted(set(charge_rows) & set(self.states), key=_short):
             charge = charge_rows[mid]
             if (charge.state, charge.measurement_sha256) != self.states[mid]:
-                self._report(f"charge {mid[:12]} is {charge.state}, the history says {self.states[mid][0]}")
-            if charge_facts(charge._mapping) != self.facts.get(mid):
-                self._report(f"charge {mid[:12]} differs from what the history sealed")
+                self._report(f"charge {_short(mid)} is {charge.state}, the history says {self.states[mid][0]}")
+            if not _is_sealed(charge, self.facts.get(mid)):
+                self._report(f"charge {_short(mid)} differs from what the history sealed")
 
     def _apply(self, line: HistoryEntry) -> None:
         body = line.body
@@ -186,20 +215,27 @@ class _Replay:
         elif line.action == CHARGED:
             named = measurement_id(body["account"], body["spec_hash"], body["snapshot"], body["stage"], body["attempt"])
             if named != line.mid or line.mid in self.states:
-                self._report(f"line {line.seq}: charge {line.mid[:12]} is a duplicate or not named by its contents")
+                self._report(f"line {line.seq}: charge {_short(line.mid)} is a duplicate or not named by its contents")
             self.states[line.mid], self.facts[line.mid] = (State.CHARGED.value, None), sealed_facts(body)
             self.events[from_json(body["event"])] += 1
             self.unchecked = True
         elif line.action in (MEASURED, BURNT):
             if self.states.get(line.mid) != (State.CHARGED.value, None):
-                self._report(f"line {line.seq}: charge {line.mid[:12]} was not waiting for a measurement")
+                self._report(f"line {line.seq}: charge {_short(line.mid)} was not waiting for a measurement")
             final = State.MEASURED if line.action == MEASURED else State.BURNT
             self.states[line.mid] = (final.value, body["sha256"] if final is State.MEASURED else None)
         elif line.action == MOVED:
             if line.mid not in self.states:
                 self._report(f"line {line.seq}: the source of charge {line.mid[:12]} moved before it was charged")
-        else:
+        elif line.action == PUBLISHED:
+            self._take_publication(line)
+        elif line.action != APPROVED:
             self._report(f"line {line.seq}: unknown action {line.action!r}")
+
+    def _take_publication(self, line: HistoryEntry) -> None:
+        body = line.body
+        if any(self.states.get(mid, ("",))[0] != State.MEASURED.value for mid in body["mids"]) or not body["mids"]:
+            self._report(f"line {line.seq}: {body['release_id']!r} was published without a measured charge")
 
     def _check_cap(self) -> None:
         """Loss only grows, so the last charge under each cap is the one to check."""
@@ -221,6 +257,34 @@ class _Replay:
 
     def _report(self, problem: str) -> None:
         self.problems.append(f"account {self.name!r}: {problem}")
+
+
+def _readable_entries(connection: Connection) -> list[HistoryEntry]:
+    """As `entries`, with an empty body where a line's cannot be read: its hash then tells."""
+    query = select(history).order_by(history.c.account, history.c.seq)
+    return [
+        HistoryEntry(row.account, row.seq, row.at, row.action, row.mid, _body(row.body), row.previous, row.hash)
+        for row in connection.execute(query)
+    ]
+
+
+def _body(text: Any) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_sealed(charge: Any, facts: dict[str, Any] | None) -> bool:
+    try:
+        return charge_facts(charge._mapping) == facts
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
+def _short(mid: Any) -> str:
+    return str(mid)[:12]
 
 
 def _filter_text(account: Account) -> str:

@@ -1,7 +1,8 @@
 """The ledger: who may spend how much, who has spent what, and the two transactions that make a release
 exactly-once.
 
-T1 (`charge`). In one transaction that holds the account: if the mid is new and all events of the account, in
+T1 (`charge`). In one transaction that holds the account: if the mid is new, the account is whole (its history, terms
+  and charges agree: `checking`) and all events of the account, in
   every state, stay with this one within the cap by the account's filter (`privacy.filters`), insert it as
   CHARGED in the caller's name. A
   caller may draw noise only if the charge that `charge` returns is CHARGED and held by the caller's own
@@ -22,8 +23,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
@@ -34,11 +37,13 @@ from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import Event, to_json
 from understudy.pipelines.privacy.filters import GDP, EventCounts, Filter
 from understudy.pipelines.privacy.ledger import history as ledger_history
-from understudy.pipelines.privacy.ledger import rows
+from understudy.pipelines.privacy.ledger import publications, rows
+from understudy.pipelines.privacy.ledger.checking import Checked, Checkpoints, require_whole
 from understudy.pipelines.privacy.ledger.database import Database
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.holder import Holder
 from understudy.pipelines.privacy.ledger.names import period_account, require_account_name
+from understudy.pipelines.privacy.ledger.publications import Publication
 from understudy.pipelines.privacy.ledger.records import (
     Account,
     Balance,
@@ -49,7 +54,8 @@ from understudy.pipelines.privacy.ledger.records import (
     VerifyReport,
     charged_loss,
 )
-from understudy.pipelines.privacy.ledger.schema import MIGRATIONS, accounts, charges, schema
+from understudy.pipelines.privacy.ledger.schema import MIGRATIONS, accounts, charges, history, schema
+from understudy.pipelines.privacy.ledger.who import Who
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
 __all__ = [
@@ -60,8 +66,10 @@ __all__ = [
     "HistoryEntry",
     "Holder",
     "Ledger",
+    "Publication",
     "State",
     "VerifyReport",
+    "Who",
 ]
 
 LEASE_SECONDS = 60.0
@@ -70,10 +78,26 @@ LEASE_SECONDS = 60.0
 class Ledger:
     """Opens (and if need be creates or migrates) the ledger at a sqlite:/// or postgresql+psycopg:// URL."""
 
-    def __init__(self, url: str, busy_seconds: float = 60.0, patience_seconds: float = 10.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        busy_seconds: float = 60.0,
+        patience_seconds: float = 10.0,
+        who: Who | None = None,
+        checked: Path | None = None,
+    ) -> None:
+        """`checked` is where to remember how far accounts were verified, if not beside SQLite's file."""
         self._database = Database(url, busy_seconds, patience_seconds)
         self.where = self._database.where
+        self.who = who or Who.here()
         self.id = self._database.read(lambda c: str(c.execute(select(schema.c.ledger_id)).scalar_one()))
+        self._checkpoints = Checkpoints(checked or self._database.beside, self.id)
+
+    def acting_for(self, who: Who) -> Ledger:
+        """The same ledger, whose lines say that it was `who`."""
+        same = copy(self)
+        same.who = who
+        return same
 
     # Accounts
 
@@ -99,7 +123,7 @@ class Ledger:
         def work(connection: Connection) -> Account:
             found = rows.find_account(connection, name, lock=True)
             if found is None:
-                rows.insert_account(connection, wanted, reason)
+                rows.insert_account(connection, wanted, reason, self.who)
                 return wanted
             if found != (wanted if with_filter else replace(wanted, filter=found.filter)):
                 raise SpecError(
@@ -126,7 +150,7 @@ class Ledger:
                 update(accounts).where(accounts.c.name == name).values(epsilon=str(cap.epsilon), delta=str(cap.delta))
             )
             body = {**rows.cap_facts(cap), "was": rows.cap_facts(found.cap), "reason": reason}
-            ledger_history.append(connection, name, ledger_history.CAP_CHANGED, "", body)
+            ledger_history.append(connection, name, ledger_history.CAP_CHANGED, "", body, self.who)
             return replace(found, cap=cap)
 
         return self._database.write(work)
@@ -162,8 +186,11 @@ class Ledger:
         if not requests or len({request.account for request in requests}) != 1:
             raise ValueError("check takes the requests of one release, which all name one account")
 
+        known = self._checkpoints.load(requests[0].account)
+
         def work(connection: Connection) -> tuple[Account, EventCounts, list[Event]]:
             account = rows.get_account(connection, requests[0].account)
+            require_whole(connection, account.name, known, self.where)
             unpaid = []
             for request in requests:
                 rows.require_same_terms(account, request)
@@ -208,7 +235,7 @@ class Ledger:
                 known.append(ledger_history.source_of(connection, charge.account, charge.mid))
                 if known[-1] != source:
                     body = {"source": source, "was": known[-1], "reason": reason}
-                    ledger_history.append(connection, charge.account, ledger_history.MOVED, charge.mid, body)
+                    ledger_history.append(connection, charge.account, ledger_history.MOVED, charge.mid, body, self.who)
             return known
 
         return self._database.write(work)
@@ -253,22 +280,27 @@ class Ledger:
 
     def charge(self, request: ChargeRequest, holder: Holder, lease_seconds: float = LEASE_SECONDS) -> Charge:
         """T1. Returns the charge as it now stands, whoever made it; see the module for who may draw."""
+        known = self._checkpoints.load(request.account)
 
-        def work(connection: Connection) -> Charge:
+        def work(connection: Connection) -> tuple[Charge, Checked]:
             account = rows.get_account(connection, request.account, lock=True)
-            rows.require_same_terms(account, request)
             found = rows.find_charge(connection, request.mid)
+            whole = known if found is not None else require_whole(connection, account.name, known, self.where)
+            rows.require_same_terms(account, request)
             if found is not None:
                 rows.require_same_source(connection, request, found)
-                return found
+                return found, known
             rows.require_previous_burnt(connection, request)
             rows.require_one_measurement(connection, request)
             rows.affordable(account, rows.event_counts(connection, account.name), [request.event], request.release)
-            self._insert_charge(connection, request, holder, lease_seconds)
+            line = self._insert_charge(connection, request, holder, lease_seconds)
             fault_point("inside_t1")
-            return rows.get_charge(connection, request.mid)
+            return rows.get_charge(connection, request.mid), whole.after([line])
 
-        return self._database.write(work)
+        charge, checked = self._database.write(work)
+        if checked is not known:
+            self._checkpoints.save(request.account, checked)
+        return charge
 
     def record_measurement(self, mid: str, sha256: str, holder: Holder) -> Charge:
         """T2, for the holder that charged. Raises ChargeBurnt if the charge was burnt meanwhile."""
@@ -328,14 +360,16 @@ class Ledger:
             if holder is not None:
                 fenced = fenced.where(charges.c.holder_token == holder.token)
             if connection.execute(fenced.values(state=state.value, **columns)).rowcount == 1:
-                ledger_history.append(connection, account, action, mid, body)
+                ledger_history.append(connection, account, action, mid, body, self.who)
                 if state is State.MEASURED:
                     fault_point("inside_t2")
             return rows.get_charge(connection, mid)
 
         return self._database.write(work, patient=True)
 
-    def _insert_charge(self, connection: Connection, request: ChargeRequest, holder: Holder, lease: float) -> None:
+    def _insert_charge(
+        self, connection: Connection, request: ChargeRequest, holder: Holder, lease: float
+    ) -> HistoryEntry:
         values = {
             "mid": request.mid,
             "account": request.account,
@@ -358,9 +392,42 @@ class Ledger:
         body = ledger_history.charge_facts(values)
         if request.source:
             body["source"] = request.source
-        ledger_history.append(connection, request.account, ledger_history.CHARGED, request.mid, body)
+        who = self.who.in_run(request.flow_run)
+        return ledger_history.append(connection, request.account, ledger_history.CHARGED, request.mid, body, who)
+
+    # What became of it
+
+    def record_publication(
+        self, account: str, mids: Sequence[str], release_id: str, manifest_sha256: str, who: Who | None = None
+    ) -> Publication:
+        """Remember that a target accepted this manifest. Recording it again changes nothing."""
+
+        def work(connection: Connection) -> Publication:
+            rows.get_account(connection, account, lock=True)
+            return publications.record(connection, account, tuple(mids), release_id, manifest_sha256, who or self.who)
+
+        return self._database.write(work)
+
+    def publications(self, account: str) -> tuple[Publication, ...]:
+        """Every manifest that was published for charges of the account, oldest first."""
+        return self._database.read(lambda connection: publications.publications(connection, account))
+
+    def record_approval(self, account: str, release: str, snapshot: str, how: str, who: Who | None = None) -> None:
+        """Remember a person's yes to a publication, and who gave it."""
+
+        def work(connection: Connection) -> None:
+            rows.get_account(connection, account, lock=True)
+            body = {"release": release, "snapshot": snapshot, "how": how}
+            ledger_history.append(connection, account, ledger_history.APPROVED, "", body, who or self.who)
+
+        self._database.write(work)
 
     # Inspection
+
+    def remembers(self, account: str, head: str) -> bool:
+        """Whether the account's history has, or had, this line at its end."""
+        query = select(history.c.seq).where(history.c.account == account, history.c.hash == head).limit(1)
+        return self._database.read(lambda connection: connection.execute(query).first() is not None)
 
     def history(self, account: str | None = None) -> list[HistoryEntry]:
         return self._database.read(lambda connection: ledger_history.entries(connection, account))

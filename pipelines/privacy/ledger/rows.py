@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select
 
 from understudy.pipelines.canonical import canonical_json
-from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, SpecError
+from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, LedgerError, SpecError
 from understudy.pipelines.privacy import filters
 from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import Event, from_json
@@ -29,13 +29,22 @@ from understudy.pipelines.privacy.ledger.records import (
     within,
 )
 from understudy.pipelines.privacy.ledger.schema import accounts, charges
+from understudy.pipelines.privacy.ledger.who import Who
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.privacy.stating import at_most
 
 
 def to_account(row: Any) -> Account:
-    unit, cap = Unit(row.entity, row.max_rows), Budget(row.epsilon, row.delta)
-    return Account(row.name, Relation(row.relation), unit, cap, filters.from_json(json.loads(row.filter)))
+    try:
+        unit, cap = Unit(row.entity, row.max_rows), Budget(row.epsilon, row.delta)
+        return Account(row.name, Relation(row.relation), unit, cap, filters.from_json(json.loads(row.filter)))
+    except Exception as error:  # SQLite keeps anything anywhere
+        kind = type(error).__name__
+    raise LedgerError(
+        f"The ledger does not verify: of account {row.name!r}, its row cannot be read ({kind}). Nothing was charged.",
+        "Stop releasing from it and find out who changed it: `understudy ledger verify` says all that is wrong. Then "
+        "restore the newest backup of ledger and measurements.",
+    )
 
 
 def find_account(connection: Connection, name: str, lock: bool = False) -> Account | None:
@@ -57,7 +66,7 @@ def get_account(connection: Connection, name: str, lock: bool = False) -> Accoun
     )
 
 
-def insert_account(connection: Connection, account: Account, reason: str) -> None:
+def insert_account(connection: Connection, account: Account, reason: str, who: Who | None = None) -> None:
     terms = {
         "relation": account.relation.value,
         "entity": account.unit.entity,
@@ -68,7 +77,7 @@ def insert_account(connection: Connection, account: Account, reason: str) -> Non
     values = {**terms, "filter": canonical_json(rule), "history_seq": 0, "history_head": ""}
     connection.execute(insert(accounts).values(name=account.name, **values))
     body = {**terms, "filter": rule, "reason": reason}
-    ledger_history.append(connection, account.name, ledger_history.OPENED, "", body)
+    ledger_history.append(connection, account.name, ledger_history.OPENED, "", body, who)
 
 
 def cap_facts(cap: Budget) -> dict[str, str]:

@@ -40,6 +40,8 @@ from understudy.pipelines.privacy.events import to_json
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.holder import Holder, Presence, in_progress
 from understudy.pipelines.privacy.ledger.ledger import Charge, ChargeRequest, Ledger, State
+from understudy.pipelines.privacy.ledger.memory import require_remembered
+from understudy.pipelines.privacy.ledger.names import parent_of
 from understudy.pipelines.privacy.ledger.rows import burnt_error
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.measurement import Measurement
@@ -94,7 +96,7 @@ class Purchases:
             found = self._ledger.find(request.mid)
             if found is None:
                 canonical_json(dict(mechanism.facts))  # what cannot be stored fails here, where it costs nothing
-                self._require_consistent_store(request)
+                require_remembered(self._ledger, self._store, parent_of(request.account), request.mid)
                 self._store.ready()
                 fault_point("before_t1")
                 found = self._ledger.charge(request, holder, self._patience.lease)
@@ -204,25 +206,6 @@ class Purchases:
             "attempt": charge.attempt,
             "event": to_json(charge.event),
         }
-
-    def _require_consistent_store(self, request: ChargeRequest) -> None:
-        """A ledger restored from an old backup has forgotten charges that the store still remembers: stop,
-        do not pay and draw them a second time."""
-        forgotten = self._ledger.unknown(self._store.mids())
-        ours = [mid for mid in forgotten if mid == request.mid or self._is_ours(mid, request)]
-        if ours:
-            raise LedgerError(
-                f"The ledger {self._ledger.where} does not know {len(ours)} measurement(s) that "
-                f"{self._store.root} holds: it is older than they are, or another ledger.",
-                "Restore the newest backup of the ledger, or name the ledger that paid for them.",
-            )
-
-    def _is_ours(self, mid: str, request: ChargeRequest) -> bool:
-        try:
-            facts = self._store.charge_facts(mid)
-        except LedgerError:
-            return False
-        return bool(facts["ledger"] == self._ledger.id and facts["account"] == request.account)
 
     @contextmanager
     def _heartbeat(self, charge: Charge) -> Iterator[None]:

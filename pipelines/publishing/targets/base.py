@@ -30,11 +30,12 @@ class PreparedRelease:
 
 @dataclass(frozen=True)
 class Published:
-    """A release in its place: what it is and where a person finds it."""
+    """A release in its place: what it is, where a person finds it, and the hash of its manifest as it lies there."""
 
     manifest: Manifest
     location: str
     card: str
+    manifest_sha256: str
 
 
 class Target(Protocol):
@@ -50,6 +51,13 @@ class Target(Protocol):
         ...
 
     def publish(self, release: PreparedRelease) -> Published: ...
+
+    def newest(self, name: str) -> tuple[Manifest, ...]:
+        """What this place remembers of the name's releases, the newest among them; unchecked, to compare a ledger with.
+
+        What cannot be read says nothing here: `recover` refuses it where it matters.
+        """
+        ...
 
 
 class TableTarget(Target, Protocol):

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -56,7 +57,14 @@ class DirectoryTarget:
         manifest = read_release(place)
         if self._latest_is_older_than(manifest, place.parent):
             self._point_latest_at(place)
-        return Published(manifest, str(place), str(place / CARD))
+        return _published(manifest, place)
+
+    def newest(self, name: str) -> tuple[Manifest, ...]:
+        found = []
+        for path in sorted((self.root / name).glob(f"*/{MANIFEST}")):
+            with suppress(OSError, ValueError):
+                found.append(Manifest.model_validate(json.loads(path.read_text(encoding="utf-8"))))
+        return tuple(found)
 
     def publish(self, release: PreparedRelease) -> Published:
         manifest = release.manifest
@@ -81,7 +89,7 @@ class DirectoryTarget:
                 f"cannot write the release to {place.parent}: {error.strerror}",
                 "free space or permissions, then run again: nothing is spent twice",
             ) from None
-        return Published(manifest, str(place), str(place / CARD))
+        return _published(manifest, place)
 
     def _contained(self, name: str, release_id: str) -> Path:
         root = self.root.resolve()
@@ -103,6 +111,10 @@ class DirectoryTarget:
         os.symlink(place.name, fresh)
         fresh.replace(pointer)
         _flush(place.parent)
+
+
+def _published(manifest: Manifest, place: Path) -> Published:
+    return Published(manifest, str(place), str(place / CARD), sha256_file(place / MANIFEST))
 
 
 def read_release(place: Path) -> Manifest:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 
+from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.staging import own_staging
@@ -71,18 +72,19 @@ class DuckDBTarget:
             connection.execute(f"CREATE OR REPLACE TABLE {staged} AS SELECT * FROM release_rows")  # noqa: S608
             fault_point("publish_staged")
             manifest = manifest.model_copy(update={"files": (self._file(connection, f"{self.table}__staged"),)})
+            text = manifest.model_dump_json()
             connection.execute("BEGIN")
             connection.execute(f"CREATE TABLE IF NOT EXISTS {RELEASES} ({_COLUMNS})")
             connection.execute(f"UPDATE {RELEASES} SET current = false WHERE table_name = ?", [self.table])  # noqa: S608
             connection.execute(
                 f"INSERT INTO {RELEASES} VALUES (?, ?, ?, true, ?, ?)",  # noqa: S608
-                [manifest.name, manifest.release_id, self.table, manifest.model_dump_json(), release.card],
+                [manifest.name, manifest.release_id, self.table, text, release.card],
             )
             connection.execute(f"DROP TABLE IF EXISTS {table}")
             connection.execute(f"ALTER TABLE {staged} RENAME TO {table}")
             fault_point("publish_before_pointer")
             connection.execute("COMMIT")
-        return self._published(manifest, current=True)
+        return self._published(manifest, text, current=True)
 
     def held(self) -> HeldTable | None:
         """The newest release in the table, if it holds one."""
@@ -90,25 +92,45 @@ class DuckDBTarget:
             return None
         with self._connected() as connection:
             found = self._record(connection, "current")
-            return HeldTable(found[0], self._intact(connection, found[0])) if found else None
+            if found is None:
+                return None
+            manifest, _, text = found
+            return HeldTable(manifest, self._intact(connection, manifest), sha256_text(text))
+
+    def newest(self, name: str) -> tuple[Manifest, ...]:
+        if not self.path.exists():
+            return ()
+        with self._connected() as connection:
+            found = self._records(connection, "name = ?", name)
+        return tuple(manifest for manifest, _, _ in found)
 
     def _recover(self, connection: duckdb.DuckDBPyConnection, name: str, release_id: str) -> Published | None:
         found = self._record(connection, "name = ? AND release_id = ?", name, release_id)
         if found is None:
             return None
-        manifest, current = found
+        manifest, current, text = found
         if current and not self._intact(connection, manifest):
             raise changed(self.table, str(self.path), manifest)
-        return self._published(manifest, current)
+        return self._published(manifest, text, current)
 
-    def _record(self, connection: duckdb.DuckDBPyConnection, which: str, *values: str) -> tuple[Manifest, bool] | None:
+    def _record(
+        self, connection: duckdb.DuckDBPyConnection, which: str, *values: str
+    ) -> tuple[Manifest, bool, str] | None:
+        found = self._records(connection, which, *values)
+        return found[0] if found else None
+
+    def _records(
+        self, connection: duckdb.DuckDBPyConnection, which: str, *values: str
+    ) -> list[tuple[Manifest, bool, str]]:
+        """Manifest, whether the table shows it, and the manifest's text as it was recorded."""
         if not self._exists(connection, RELEASES):
-            return None
+            return []
         rows = connection.execute(
             f"SELECT manifest, current FROM {RELEASES} WHERE table_name = ? AND {which}",  # noqa: S608  see the callers
             [self.table, *values],
         ).fetchall()  # a result that is not read to its end keeps the table in use
-        return (read_manifest(rows[0][0], f"{RELEASES} in {self.path}"), bool(rows[0][1])) if rows else None
+        where = f"{RELEASES} in {self.path}"
+        return [(read_manifest(text, where), bool(current), str(text)) for text, current in rows]
 
     def _intact(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> bool:
         if not self._exists(connection, self.table):
@@ -125,10 +147,10 @@ class DuckDBTarget:
         query = "SELECT 1 FROM information_schema.tables WHERE table_name = ? AND table_schema = current_schema()"
         return bool(connection.execute(query, [table]).fetchall())
 
-    def _published(self, manifest: Manifest, current: bool) -> Published:
+    def _published(self, manifest: Manifest, text: str, current: bool) -> Published:
         place = f"{self.path} table {self.table}"
         where = place if current else f"{place} (since replaced by a newer release)"
-        return Published(manifest, where, f"{self.path} table {RELEASES}, column card")
+        return Published(manifest, where, f"{self.path} table {RELEASES}, column card", sha256_text(text))
 
     @contextmanager
     def _connected(self) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -52,7 +52,7 @@ class ObjectStoreTarget:
             manifest = self._checked(place, content)
             if self._latest_is_older_than(manifest):
                 self._point_latest_at(manifest)
-        return self._published(manifest)
+        return self._published(manifest, content)
 
     def publish(self, release: PreparedRelease) -> Published:
         manifest = release.manifest
@@ -65,10 +65,23 @@ class ObjectStoreTarget:
             fault_point("publish_staged")
             manifest = manifest.model_copy(update={"files": tuple(files)})
             text = json.dumps(manifest.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
-            self._store.pipe_file(f"{place}/{MANIFEST}", text.encode())
+            content = text.encode()
+            self._store.pipe_file(f"{place}/{MANIFEST}", content)
             fault_point("publish_before_pointer")
             self._point_latest_at(manifest)
-        return self._published(manifest)
+        return self._published(manifest, content)
+
+    def newest(self, name: str) -> tuple[Manifest, ...]:
+        """The release that the pointer names: one look, however many releases there are."""
+        folder = f"{self._root}/{self._plain(name)}"
+        with storing(folder, PublishError, "reading"):
+            pointer = self._read(f"{folder}/{LATEST}")
+            try:
+                shown = self._plain(str(json.loads(pointer)["release_id"])) if pointer is not None else None
+                content = None if shown is None else self._read(f"{folder}/{shown}/{MANIFEST}")
+                return () if content is None else (_parsed(content, folder),)
+            except (ValueError, KeyError, TypeError, PublishError):
+                return ()
 
     def releases(self, name: str) -> list[Manifest]:
         """Every whole release of that name, oldest first."""
@@ -87,6 +100,15 @@ class ObjectStoreTarget:
             gone = [path for path in self._store.find(place) if path not in kept and not path.endswith("/retired.json")]
             if gone:
                 self._store.rm(gone)
+
+    def retired_release(self, name: str, release_id: str) -> Published | None:
+        manifest = self.retired(name, release_id)
+        if manifest is None:
+            return None
+        with storing(self._root, PublishError, "reading"):
+            content = self._read(f"{self._place(name, release_id)}/{MANIFEST}") or b""
+        where = f"{self.uri}/{name}/{release_id} (retired)"
+        return Published(manifest, where, "", hashlib.sha256(content).hexdigest())
 
     def retired(self, name: str, release_id: str) -> Manifest | None:
         place = self._place(name, release_id)
@@ -145,10 +167,10 @@ class ObjectStoreTarget:
             raise PublishError("the release would leave its directory", "use plain names without path separators")
         return name
 
-    def _published(self, manifest: Manifest) -> Published:
+    def _published(self, manifest: Manifest, content: bytes) -> Published:
         place = f"{self.uri}/{manifest.name}/{manifest.release_id}"
         card = next((file.path for file in manifest.files if file.path.endswith("card.html")), "card.html")
-        return Published(manifest, place, f"{place}/{card}")
+        return Published(manifest, place, f"{place}/{card}", hashlib.sha256(content).hexdigest())
 
 
 def _contents(release: PreparedRelease) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.manifest import Manifest
@@ -108,9 +109,10 @@ class PostgresTarget:
             file = file_of(f"{schema}.{self.table}", _rows(connection, schema, staged))
             manifest = manifest.model_copy(update={"files": (file,)})
             self._swap(connection, schema, staged)
-            self._record(connection, schema, manifest, release.card)
+            text = manifest.model_dump_json()
+            self._record(connection, schema, manifest, text, release.card)
             fault_point("publish_before_pointer")
-        return self._published(schema, manifest, current=True)
+        return self._published(schema, manifest, text, current=True)
 
     def _recover(self, connection: Any, schema: str, name: str, release_id: str) -> Published | None:
         from psycopg import sql
@@ -128,7 +130,7 @@ class PostgresTarget:
         manifest = read_manifest(row[0], f"{schema}.{RELEASES} at {self.database}")
         if row[1] and not self._intact(connection, schema, manifest):
             raise changed(f"{schema}.{self.table}", str(self.database), manifest)
-        return self._published(schema, manifest, current=bool(row[1]))
+        return self._published(schema, manifest, row[0], current=bool(row[1]))
 
     def held(self) -> HeldTable | None:
         """The newest release in the table, if it holds one."""
@@ -147,7 +149,22 @@ class PostgresTarget:
             if row is None:
                 return None
             manifest = read_manifest(row[0], f"{schema}.{RELEASES} at {self.database}")
-            return HeldTable(manifest, self._intact(connection, schema, manifest))
+            return HeldTable(manifest, self._intact(connection, schema, manifest), sha256_text(row[0]))
+
+    def newest(self, name: str) -> tuple[Manifest, ...]:
+        from psycopg import sql
+
+        with connected(self.database, PublishError, "reading the releases") as connection:
+            schema = self._schema(connection)
+            if schema is None or located(connection, f"{schema}.{RELEASES}") is None:
+                return ()
+            rows = connection.execute(
+                sql.SQL("SELECT manifest FROM {} WHERE table_name = %s AND name = %s").format(
+                    sql.Identifier(schema, RELEASES)
+                ),
+                [self.table, name],
+            ).fetchall()
+        return tuple(read_manifest(row[0], f"{schema}.{RELEASES} at {self.database}") for row in rows)
 
     def _intact(self, connection: Any, schema: str, manifest: Manifest) -> bool:
         if located(connection, f"{schema}.{self.table}") is None:
@@ -244,7 +261,7 @@ class PostgresTarget:
                 "let them select from it through a function, or drop them before and create them after a release",
             ) from None
 
-    def _record(self, connection: Any, schema: str, manifest: Manifest, card: str) -> None:
+    def _record(self, connection: Any, schema: str, manifest: Manifest, text: str, card: str) -> None:
         from psycopg import sql
 
         records = sql.Identifier(schema, RELEASES)
@@ -254,13 +271,13 @@ class PostgresTarget:
                 "INSERT INTO {} (name, release_id, table_name, current, manifest, card)"
                 " VALUES (%s, %s, %s, true, %s, %s)"
             ).format(records),
-            [manifest.name, manifest.release_id, self.table, manifest.model_dump_json(), card],
+            [manifest.name, manifest.release_id, self.table, text, card],
         )
 
-    def _published(self, schema: str, manifest: Manifest, current: bool) -> Published:
+    def _published(self, schema: str, manifest: Manifest, text: str, current: bool) -> Published:
         place = f"{self.database} table {schema}.{self.table}"
         where = place if current else f"{place} (since replaced by a newer release)"
-        return Published(manifest, where, f"{self.database} table {schema}.{RELEASES}, column card")
+        return Published(manifest, where, f"{self.database} table {schema}.{RELEASES}, column card", sha256_text(text))
 
 
 def _rows(connection: Any, schema: str, table: str) -> Iterator[bytes]:

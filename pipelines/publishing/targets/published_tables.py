@@ -22,6 +22,7 @@ class HeldTable:
 
     manifest: Manifest
     intact: bool
+    manifest_sha256: str
 
 
 def file_of(table: str, rows: Iterable[bytes]) -> PublishedFile:

@@ -13,6 +13,7 @@ import os
 import shutil
 from pathlib import Path
 
+from understudy.pipelines.canonical import sha256_file
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.targets.base import Published, Target
@@ -46,14 +47,13 @@ def retire_old(target: Target, name: str, keep: int | None) -> list[str]:
 def retired_release(target: Target, name: str, release_id: str) -> Published | None:
     """A release that was published and whose data was removed since: releasing it again must not bring it back."""
     if isinstance(target, ObjectStoreTarget):
-        manifest = target.retired(name, release_id)
-        return None if manifest is None else Published(manifest, f"{target.uri}/{name}/{release_id} (retired)", "")
+        return target.retired_release(name, release_id)
     if not isinstance(target, DirectoryTarget):
         return None
     place = target.root / name / release_id
     if not (place / RETIRED).is_file():
         return None
-    return Published(_manifest(place), f"{place} (retired)", str(place / CARD))
+    return Published(_manifest(place), f"{place} (retired)", str(place / CARD), sha256_file(place / MANIFEST))
 
 
 def _retire(place: Path) -> None:

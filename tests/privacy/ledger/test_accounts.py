@@ -27,10 +27,10 @@ def test_an_account_opened_again_with_the_same_terms_is_the_same_account(bench):
 def test_two_who_open_the_same_account_at_once_both_get_it(bench, monkeypatch):
     both, insert, opened = threading.Barrier(2), ledger_rows.insert_account, []
 
-    def insert_together(connection, account, reason):
+    def insert_together(connection, account, reason, who):
         with suppress(threading.BrokenBarrierError):  # SQLite lets only one in at a time
             both.wait(0.5)
-        insert(connection, account, reason)
+        insert(connection, account, reason, who)
 
     monkeypatch.setattr(ledger_rows, "insert_account", insert_together)
 
