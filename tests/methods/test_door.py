@@ -44,6 +44,7 @@ from understudy.pipelines.methods.privpgd.options import PrivPGDOptions
 from understudy.pipelines.methods.privpgd.statistics import StatisticOptions
 from understudy.pipelines.privacy import accounting
 from understudy.pipelines.privacy.events import Event, from_json, to_json
+from understudy.pipelines.privacy.filters import needed_filter
 from understudy.pipelines.privacy.ledger.ledger import ChargeRequest, Ledger
 from understudy.pipelines.privacy.ledger.spend import Purchases
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
@@ -171,8 +172,11 @@ def flowers(spec: ReleaseSpec, domain: TableDomain) -> PrivateTable:
 
 
 def ledger_at(folder: Path, spec: ReleaseSpec) -> Ledger:
-    ledger = Ledger(f"sqlite:///{folder / 'ledger.db'}")
-    ledger.open_account("garden", spec.privacy.relation, spec.privacy.protected_unit, Budget("50", "1e-5"), "test")
+    """With the filter that the release needs."""
+    ledger, cap, relation = Ledger(f"sqlite:///{folder / 'ledger.db'}"), Budget("50", "1e-5"), spec.privacy.relation
+    plan = registry.method_named(spec.method.name).plan(spec, TableDomain.of(spec))
+    rule = needed_filter([charge.event for charge in plan.charges], cap, relation)
+    ledger.open_account("garden", relation, spec.privacy.protected_unit, cap, "test", rule)
     return ledger
 
 
