@@ -17,6 +17,9 @@ class Books:
     generators: Path
     """Where a half-trained generator waits for the next run: made from released numbers alone, and safe to delete."""
 
+    workspace: Workspace = field(repr=False)
+
     @classmethod
     def open(cls, workspace: Workspace) -> Books:
-        return cls(Ledger(workspace.ledger_url), MeasurementStore(workspace.measurements), workspace.generators)
+        ledger, store = Ledger(workspace.ledger_url), MeasurementStore(workspace.measurements)
+        return cls(ledger, store, workspace.generators, workspace)

@@ -11,6 +11,7 @@ from understudy.pipelines.publishing.targets.base import Published, open_target
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.checking import require_sound
 from understudy.pipelines.releasing.generating import generate_rows
+from understudy.pipelines.releasing.keys import signed
 from understudy.pipelines.releasing.preparing import prepare_release
 from understudy.pipelines.releasing.remembering import remember
 from understudy.pipelines.releasing.workspace import Workspace
@@ -25,7 +26,7 @@ def generate_from(
     synthetic = generate_rows(found.measured, found.planned, books.generators)
     agreements = require_sound(synthetic, found.measured, found.planned)
     release = prepare_release(synthetic, found.measured, agreements, found.planned, found.approval, books.ledger)
-    published = open_target(found.planned.spec, Path()).publish(release)
+    published = open_target(found.planned.spec, Path()).publish(signed(release, books))
     charge, table = found.charge, synthetic.table
     click.echo(
         f"spent      nothing: {charge.stage} of {charge.release}, snapshot {charge.snapshot}, was paid for before"

@@ -13,6 +13,7 @@ import duckdb
 
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
 from understudy.pipelines.publishing.targets.published_tables import (
@@ -25,7 +26,7 @@ from understudy.pipelines.publishing.targets.published_tables import (
 )
 from understudy.pipelines.staging import own_staging
 
-_COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, current BOOLEAN, manifest TEXT, card TEXT"
+_COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, current BOOLEAN, manifest TEXT, card TEXT, envelope TEXT"
 
 
 class DuckDBTarget:
@@ -73,10 +74,14 @@ class DuckDBTarget:
             manifest = manifest.model_copy(update={"files": (self._file(connection, f"{self.table}__staged"),)})
             connection.execute("BEGIN")
             connection.execute(f"CREATE TABLE IF NOT EXISTS {RELEASES} ({_COLUMNS})")
+            connection.execute(f"ALTER TABLE {RELEASES} ADD COLUMN IF NOT EXISTS envelope TEXT")  # older: unsigned
             connection.execute(f"UPDATE {RELEASES} SET current = false WHERE table_name = ?", [self.table])  # noqa: S608
+            text = manifest.model_dump_json()
+            envelope = attest(manifest, text, release.key)
             connection.execute(
-                f"INSERT INTO {RELEASES} VALUES (?, ?, ?, true, ?, ?)",  # noqa: S608
-                [manifest.name, manifest.release_id, self.table, manifest.model_dump_json(), release.card],
+                f"INSERT INTO {RELEASES} (name, release_id, table_name, current, manifest, card, envelope) "  # noqa: S608
+                "VALUES (?, ?, ?, true, ?, ?, ?)",
+                [manifest.name, manifest.release_id, self.table, text, release.card, envelope],
             )
             connection.execute(f"DROP TABLE IF EXISTS {table}")
             connection.execute(f"ALTER TABLE {staged} RENAME TO {table}")
@@ -90,7 +95,19 @@ class DuckDBTarget:
             return None
         with self._connected() as connection:
             found = self._record(connection, "current")
-            return HeldTable(found[0], self._intact(connection, found[0])) if found else None
+            if found is None:
+                return None
+            rows = connection.execute(f"SELECT * FROM {RELEASES} WHERE table_name = ?", [self.table])  # noqa: S608
+            names = [column[0] for column in rows.description or ()]
+            records = [dict(zip(names, row, strict=True)) for row in rows.fetchall()]
+            [held] = [record for record in records if record["current"]][:1]
+            return HeldTable(
+                found[0],
+                self._intact(connection, found[0]),
+                held["manifest"],
+                held.get("envelope"),
+                tuple((record["release_id"], record["manifest"]) for record in records),
+            )
 
     def _recover(self, connection: duckdb.DuckDBPyConnection, name: str, release_id: str) -> Published | None:
         found = self._record(connection, "name = ? AND release_id = ?", name, release_id)
