@@ -147,16 +147,17 @@ class Envelope:
             written = _written(str(tree["payloadType"]), payload, signatures)
             found = cls(statement, payload, str(tree["payloadType"]), signatures, written == text.removesuffix("\n"))
             right = (statement["_type"], statement["predicateType"]) == (STATEMENT_TYPE, PREDICATE_TYPE)
-            digests = all(isinstance(one["name"], str) and "sha256" in one["digest"] for one in statement["subject"])
+            digests = all(isinstance(one["name"], str) and one["digest"]["sha256"] for one in statement["subject"])
+            predicate = isinstance(statement["predicate"], dict)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, binascii.Error):
             return None
-        return found if right and digests and isinstance(statement["predicate"], dict) else None
+        return found if right and digests and predicate else None
 
     def signed_by(self, keys: Sequence[PublicKey]) -> PublicKey | None:
         """The first of the keys that signed this; a key's id in the envelope is a hint and proves nothing."""
-        message = _message(self.payload_type, self.payload)
         if self.payload_type != PAYLOAD_TYPE:
             return None
+        message = _message(self.payload_type, self.payload)
         return next((key for key in keys for _, sig in self.signatures if key.confirms(sig, message)), None)
 
     @property

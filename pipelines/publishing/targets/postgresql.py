@@ -190,15 +190,9 @@ class PostgresTarget:
             )
 
     def _has_envelopes(self, connection: Any, schema: str) -> bool:
+        query = "SELECT 1 FROM pg_catalog.pg_attribute WHERE attrelid = %s AND attname = 'envelope'"
         records = located(connection, f"{schema}.{RELEASES}")
-        found = (
-            records
-            and connection.execute(
-                "SELECT 1 FROM pg_catalog.pg_attribute WHERE attrelid = %s AND attname = 'envelope' AND NOT attisdropped",
-                [records[3]],
-            ).fetchone()
-        )
-        return bool(found)
+        return records is not None and connection.execute(query, [records[3]]).fetchone() is not None
 
     def _refuse_foreign_table(self, connection: Any, schema: str) -> None:
         from psycopg import sql
