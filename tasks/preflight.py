@@ -12,9 +12,11 @@ from understudy.pipelines.privacy.ledger.names import parent_of
 from understudy.pipelines.publishing.targets.base import open_target
 from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.books import Books
+from understudy.pipelines.releasing.keys import key_for
 from understudy.pipelines.releasing.policy import Policy, scheduler_of
 from understudy.pipelines.releasing.recording import require_ledger_knows
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.tasks.telling.events import announce
 from understudy.tasks.telling.stages import stage
 
 
@@ -29,6 +31,9 @@ def check_ready(spec: ReleaseSpec, books: Books, base: Path) -> None:
     require_ledger_knows(books.ledger, target, spec.name, spec.privacy.account)
     target.ready(spec.name)
     books.store.ready()
+    key = key_for(books, spec.privacy.account)
+    if key.new:
+        announce("key.made", spec.privacy.account, key=key.secret.public.id)
     if (scheduler := scheduler_of(spec, Policy.from_environment())) is not None:
         from understudy.tasks.engines.dask_counting import reach
 

@@ -15,6 +15,7 @@ from understudy.pipelines.publishing.targets.base import Published, open_target,
 from understudy.pipelines.publishing.targets.retention import retire_old, retired_release
 from understudy.pipelines.releasing.approving import Approval, all_measured
 from understudy.pipelines.releasing.books import Books
+from understudy.pipelines.releasing.keys import signed
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.releasing.preparing import prepare_release
 from understudy.pipelines.releasing.recording import publish_recorded, recorded
@@ -57,7 +58,7 @@ def publish(
     spec = planned.spec
     prepared = prepare_release(synthetic, measured, agreements, planned, approval, books.ledger)
     target = open_target(spec, base)
-    published = publish_recorded(target, prepared, books.ledger, spec.privacy.account, approval.mids)
+    published = publish_recorded(target, signed(prepared, books), books.ledger, spec.privacy.account, approval.mids)
     _show(published, spec)
     for gone in retire_old(target, spec.name, spec.publish.keep):
         announce("publish.retired", spec.privacy.account, release=spec.name, release_id=gone)

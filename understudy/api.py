@@ -67,6 +67,7 @@ class Synthesizer:
     def fit(self, table: Table, *, pay_again: bool = False) -> Synthesizer:
         """Measure the table under the spec's budget, once; a repeated fit of the snapshot spends nothing."""
         from understudy.pipelines.releasing.approving import approve, stored_measurement
+        from understudy.pipelines.releasing.keys import key_for
         from understudy.pipelines.releasing.measuring import counted_here, given_source, measure
         from understudy.pipelines.releasing.payments import charges_known, payments_since
         from understudy.pipelines.releasing.planning import enter_period, plan_release
@@ -80,6 +81,7 @@ class Synthesizer:
         measured = stored_measurement(books.ledger, books.store, approval)
         reused = measured is not None
         if measured is None:
+            key_for(books, planned.spec.privacy.account)  # or refuse before anything is paid
             private = counted_here(given_source(table, planned.spec), planned)
             measured = measure(private, planned, approval, books)
         payments = payments_since(books.ledger, self.spec, known)
@@ -189,15 +191,16 @@ class Release:
     def save(self, to: str | Path, base: str | Path = ".") -> str:
         """Publish as a scheduled release would: atomically, into a directory, a database or an object store."""
         from understudy.pipelines.publishing.targets.base import open_target
+        from understudy.pipelines.releasing.keys import signed
         from understudy.pipelines.releasing.recording import publish_recorded, require_ledger_knows
 
         spec = self.synthesizer.spec
         publish = type(spec.publish).model_validate({**spec.publish.model_dump(), "to": str(to)})
         target = open_target(spec.model_copy(update={"publish": publish}), Path(base).absolute())
-        ledger, account = self.synthesizer._open().ledger, self.manifest.account.name
-        require_ledger_knows(ledger, target, self.manifest.name, account)
+        books, account = self.synthesizer._open(), self.manifest.account.name
+        require_ledger_knows(books.ledger, target, self.manifest.name, account)
         mids = [charged.mid for charged in self.manifest.guarantee.events]
-        return publish_recorded(target, self.prepared, ledger, account, mids).location
+        return publish_recorded(target, signed(self.prepared, books), books.ledger, account, mids).location
 
 
 def synthesize(

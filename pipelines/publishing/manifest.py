@@ -5,17 +5,19 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from importlib.metadata import distributions, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from understudy.pipelines.methods.base import MethodPlan
 from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import describe, to_json
 from understudy.pipelines.privacy.relation import Relation, Unit
 from understudy.pipelines.privacy.stating import at_most
 from understudy.pipelines.spec.columns import Public
 from understudy.pipelines.spec.model import ReleaseSpec
+
+if TYPE_CHECKING:  # whoever reads a manifest needs no method
+    from understudy.pipelines.methods.base import MethodPlan
 
 FORMAT = 1
 _VERSIONED = ("understudy", "numpy", "pyarrow", "torch", "dp-accounting", "opendp", "prefect")

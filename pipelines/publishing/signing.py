@@ -79,8 +79,12 @@ class SigningKey:
     @classmethod
     def create(cls, path: Path) -> SigningKey:
         """A new key in a file that only its owner may read. An existing one is never replaced."""
-        key = Ed25519PrivateKey.generate()
-        coded = key.private_bytes(
+        key = cls(Ed25519PrivateKey.generate())
+        key.save(path)
+        return key
+
+    def save(self, path: Path) -> None:
+        coded = self.secret.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         try:
@@ -94,7 +98,6 @@ class SigningKey:
             file.write(coded)
             file.flush()
             os.fsync(file.fileno())
-        return cls(key)
 
     @classmethod
     def read(cls, path: Path) -> SigningKey:
@@ -114,23 +117,22 @@ class SigningKey:
         """The envelope, as one line of JSON."""
         payload = canonical_json(statement).encode()
         signature = self.secret.sign(_message(PAYLOAD_TYPE, payload))
-        return canonical_json(
-            {
-                "payloadType": PAYLOAD_TYPE,
-                "payload": base64.b64encode(payload).decode(),
-                "signatures": [{"keyid": self.public.id, "sig": base64.b64encode(signature).decode()}],
-            }
-        )
+        return _written(PAYLOAD_TYPE, payload, ((self.public.id, signature),))
 
 
 @dataclass(frozen=True)
 class Envelope:
-    """A signed statement as it was found; nothing in it may be believed before `signed_by` says so."""
+    """A signed statement as it was found; nothing in it may be believed before `signed_by` says so.
+
+    A signature does not cover what stands around it (the key's id, spare bits of base64, spaces). `exact` says that all
+    of it is as `SigningKey.sign` writes it, so that no byte of the envelope can change unnoticed.
+    """
 
     statement: dict[str, Any]
     payload: bytes = field(repr=False)
     payload_type: str = field(repr=False)
     signatures: tuple[tuple[str, bytes], ...] = field(repr=False)
+    exact: bool
 
     @classmethod
     def parse(cls, text: str) -> Envelope | None:
@@ -142,18 +144,20 @@ class Envelope:
                 (str(one.get("keyid", "")), base64.b64decode(one["sig"], validate=True)) for one in tree["signatures"]
             )
             statement = json.loads(payload)
-            found = cls(statement, payload, str(tree["payloadType"]), signatures)
+            written = _written(str(tree["payloadType"]), payload, signatures)
+            found = cls(statement, payload, str(tree["payloadType"]), signatures, written == text.removesuffix("\n"))
             right = (statement["_type"], statement["predicateType"]) == (STATEMENT_TYPE, PREDICATE_TYPE)
-            digests = all(isinstance(one["name"], str) and "sha256" in one["digest"] for one in statement["subject"])
+            digests = all(isinstance(one["name"], str) and one["digest"]["sha256"] for one in statement["subject"])
+            predicate = isinstance(statement["predicate"], dict)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, binascii.Error):
             return None
-        return found if right and digests and isinstance(statement["predicate"], dict) else None
+        return found if right and digests and predicate else None
 
     def signed_by(self, keys: Sequence[PublicKey]) -> PublicKey | None:
         """The first of the keys that signed this; a key's id in the envelope is a hint and proves nothing."""
-        message = _message(self.payload_type, self.payload)
         if self.payload_type != PAYLOAD_TYPE:
             return None
+        message = _message(self.payload_type, self.payload)
         return next((key for key in keys for _, sig in self.signatures if key.confirms(sig, message)), None)
 
     @property
@@ -172,6 +176,16 @@ def statement_of(digests: dict[str, str], predicate: dict[str, Any]) -> dict[str
         "predicateType": PREDICATE_TYPE,
         "predicate": predicate,
     }
+
+
+def _written(payload_type: str, payload: bytes, signatures: Sequence[tuple[str, bytes]]) -> str:
+    return canonical_json(
+        {
+            "payloadType": payload_type,
+            "payload": base64.b64encode(payload).decode(),
+            "signatures": [{"keyid": key, "sig": base64.b64encode(sig).decode()} for key, sig in signatures],
+        }
+    )
 
 
 def _message(payload_type: str, payload: bytes) -> bytes:

@@ -17,7 +17,9 @@ class Books:
     generators: Path
     """Where a half-trained generator waits for the next run: made from released numbers alone, and safe to delete."""
 
+    workspace: Workspace = field(repr=False)
+
     @classmethod
     def open(cls, workspace: Workspace) -> Books:
         ledger = Ledger(workspace.ledger_url, checked=workspace.checked)
-        return cls(ledger, MeasurementStore(workspace.measurements), workspace.generators)
+        return cls(ledger, MeasurementStore(workspace.measurements), workspace.generators, workspace)

@@ -1,81 +1,63 @@
-"""Recertification: a published release, checked from its own manifest and, where it can be reached, the ledger.
+"""Recertification: a published release, checked from what it carries and, where it can be reached, the ledger.
 
-Nothing is believed: epsilon is composed anew from the events in the manifest, every file is hashed, and each charge the
-manifest names must be in the ledger, measured, with that event and measurement. No row is read, nothing is spent.
+Nothing is believed: what `publishing.verifying` checks is checked, and each charge the manifest names must be in the
+ledger, measured, with that event and measurement. No row is read, nothing is spent.
+
+A release without a signature is told as unsigned and may hold: older versions signed nothing. It does not hold if the
+ledger named a signing key for the account before the release's charges were made.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
-from pydantic import ValidationError
-
-from understudy.pipelines.canonical import canonical_json, sha256_file
-from understudy.pipelines.errors import LedgerError, SpecError, UnderstudyError
-from understudy.pipelines.privacy.accounting import composed_loss
-from understudy.pipelines.privacy.events import from_json, to_json
+from understudy.pipelines.canonical import canonical_json
+from understudy.pipelines.errors import LedgerError
+from understudy.pipelines.privacy.events import to_json
 from understudy.pipelines.privacy.ledger.ledger import Ledger, State
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
-from understudy.pipelines.privacy.stating import at_most
+from understudy.pipelines.publishing.attesting import signature_findings
+from understudy.pipelines.publishing.findings import Certificate, Finding
 from understudy.pipelines.publishing.manifest import Manifest
-from understudy.pipelines.publishing.targets.base import table_target
-from understudy.pipelines.publishing.targets.directory import MANIFEST
-from understudy.pipelines.publishing.targets.retention import RETIRED
+from understudy.pipelines.publishing.signing import PublicKey
+from understudy.pipelines.publishing.stored import StoredRelease
+from understudy.pipelines.publishing.verifying import guarantee_findings, stored_release
 from understudy.pipelines.releasing.recording import knows
-from understudy.pipelines.sources.files.object_paths import OBJECT_STORES
+
+__all__ = ["Certificate", "Finding", "recertify_release"]
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was checked, and whether it holds."""
-
-    what: str
-    holds: bool
-    detail: str = ""
-
-
-@dataclass(frozen=True)
-class Certificate:
-    manifest: Manifest
-    epsilon: float
-    findings: tuple[Finding, ...]
-
-    @property
-    def holds(self) -> bool:
-        return all(finding.holds for finding in self.findings)
-
-
-def recertify_release(place: str, ledger: Ledger | None, store: MeasurementStore | None = None) -> Certificate:
+def recertify_release(
+    place: str, ledger: Ledger | None, store: MeasurementStore | None = None, keys: Sequence[PublicKey] = ()
+) -> Certificate:
     """Check the release at `place`: a directory, one in an object store, or a table (`duckdb:///file.duckdb#table`)."""
-    manifest, files, sha256 = _read(place)
-    epsilon, findings = _guarantee(manifest)
-    findings += files
+    found = stored_release(place)
+    manifest = found.manifest
+    epsilon, findings = guarantee_findings(manifest)
+    findings += found.findings()
+    findings += _signature(found, ledger, keys)
     if ledger is not None:
-        findings += [*_charges(manifest, ledger, store), *_remembered(manifest, sha256, ledger)]
+        published = hashlib.sha256(found.text).hexdigest()
+        findings += [*_charges(manifest, ledger, store), *_remembered(manifest, published, ledger)]
     return Certificate(manifest, epsilon, tuple(findings))
 
 
-def _guarantee(manifest: Manifest) -> tuple[float, list[Finding]]:
-    stated = manifest.guarantee
-    events = [from_json(charged.event) for charged in stated.events]
-    loss = composed_loss(events, stated.delta, stated.relation)
-    # The stated loss was rounded up; a newer accountant may prove a smaller one, which only helps.
-    same = loss.epsilon <= stated.epsilon + 1e-9
-    spec = manifest.spec["privacy"]
-    found = at_most(loss.epsilon, 6)
-    # Sentences written before filters were rounded to the nearest digit.
-    words = [at_most(stated.epsilon)] + ([] if manifest.account.filter else [f"{stated.epsilon:.4g}"])
-    told = any(f"({text}, " in stated.sentence for text in words)
-    within = loss.epsilon <= float(spec["epsilon"]) + 1e-9
-    return loss.epsilon, [
-        Finding("epsilon", same, f"{found} by {loss.accountant}, the manifest says {at_most(stated.epsilon, 6)}"),
-        Finding("budget of the spec", within, f"{found} of {spec['epsilon']}"),
-        Finding("sentence", told, "the words say what the numbers say"),
-    ]
+def _signature(found: StoredRelease, ledger: Ledger | None, keys: Sequence[PublicKey]) -> list[Finding]:
+    account = found.manifest.account.name
+    named = [] if ledger is None else ledger.keys(account)
+    if found.envelope is None:
+        if ledger is not None and named and _charged_after(ledger, account, found.manifest, named[0][0]):
+            told = "unsigned, and its account's releases were signed when it was paid for"
+            return [Finding("signature", False, told)]
+        return [Finding("signature", True, "unsigned: of a version that did not sign")]
+    trusted = [*keys, *(PublicKey.from_pem(pem, f"a key of account {account}") for _, pem in named)]
+    return signature_findings(found.manifest, found.text, found.envelope, trusted)
+
+
+def _charged_after(ledger: Ledger, account: str, manifest: Manifest, line: int) -> bool:
+    mids = {charged.mid for charged in manifest.guarantee.events}
+    return any(entry.seq > line and entry.mid in mids for entry in ledger.history(account))
 
 
 def _charges(manifest: Manifest, ledger: Ledger, store: MeasurementStore | None) -> list[Finding]:
@@ -121,63 +103,3 @@ def _stored(store: MeasurementStore, mid: str, sha256: str) -> Finding:
     except LedgerError as error:
         return Finding(f"measurement {mid[:12]}", False, error.problem)
     return Finding(f"measurement {mid[:12]}", True, "stored, every hash right")
-
-
-def _read(place: str) -> tuple[Manifest, list[Finding], str]:
-    """The manifest, what was checked of its files, and the hash of the manifest as it lies there."""
-    if place.split("://", 1)[0] in OBJECT_STORES and "://" in place:
-        return _read_store(place)
-    if place.startswith(("duckdb:///", "postgresql")) and "#" in place:
-        return _read_table(place)
-    folder = Path(place)
-    if folder.name == MANIFEST:
-        folder = folder.parent
-    try:
-        content = (folder / MANIFEST).read_bytes()
-        manifest = Manifest.model_validate(json.loads(content))
-    except (OSError, ValueError, ValidationError):
-        raise SpecError(f"{place} is no release", "name the directory that holds its manifest.json") from None
-    retired = (folder / RETIRED).exists()
-    files = [_file(manifest, folder / file.path, file, retired) for file in manifest.files]
-    return manifest, files, hashlib.sha256(content).hexdigest()
-
-
-def _file(manifest: Manifest, path: Path, file: Any, retired: bool) -> Finding:
-    if retired and file.path.startswith("data/"):
-        return Finding(file.path, not path.exists(), "retired")
-    if not path.resolve().is_relative_to(path.parents[len(Path(file.path).parts) - 1].resolve()):
-        return Finding(file.path, False, "leaves the release's directory")
-    if not path.is_file():
-        return Finding(file.path, False, "missing")
-    return Finding(file.path, sha256_file(path) == file.sha256, f"{file.bytes:,} bytes")
-
-
-def _read_store(place: str) -> tuple[Manifest, list[Finding], str]:
-    from understudy.pipelines.publishing.targets.object_store import ObjectStoreTarget
-
-    root, name, release_id = place.rstrip("/").rsplit("/", 2)
-    target = ObjectStoreTarget(root)
-    if (retired := target.retired_release(name, release_id)) is not None:
-        return retired.manifest, [Finding("files", True, "retired")], retired.manifest_sha256
-    try:
-        published = target.recover(name, release_id)
-    except UnderstudyError as error:
-        wanted = [m for m in target.releases(name) if m.release_id == release_id]
-        if not wanted:
-            raise
-        return wanted[0], [Finding("files", False, error.problem)], ""
-    if published is None:
-        raise SpecError(f"{place} is no release", "name the path that holds its manifest.json")
-    files = published.manifest.files
-    found = [Finding(file.path, True, f"{file.bytes:,} bytes") for file in files]
-    return published.manifest, found, published.manifest_sha256
-
-
-def _read_table(place: str) -> tuple[Manifest, list[Finding], str]:
-    address, _, table = place.rpartition("#")
-    held = table_target(address, table, Path(), "the release").held()
-    if held is None:
-        raise SpecError(f"{place} is no release", "name a table that Understudy published, after the #")
-    [file] = held.manifest.files or (None,)
-    told = f"{file.bytes:,} bytes of rows" if file and held.intact else "missing, or changed after publication"
-    return held.manifest, [Finding(f"table {table}", held.intact, told)], held.manifest_sha256

@@ -1,6 +1,6 @@
-"""Where an installation keeps its ledger and its measurements.
+"""Where an installation keeps its ledger, its measurements and its keys.
 
-Both default to one home directory for the user, not to the working directory: a ledger that depended on where a command
+All default to one home directory for the user, not to the working directory: a ledger that depended on where a command
 was started would let the same budget be spent twice from two places. The ledger's address may hold a password, so it
 comes from the environment and is never a flow parameter, a log line or part of a manifest.
 """
@@ -14,17 +14,21 @@ from pathlib import Path
 
 HOME = "UNDERSTUDY_HOME"
 LEDGER = "UNDERSTUDY_LEDGER"
+SIGNING_KEY = "UNDERSTUDY_SIGNING_KEY"
 
 
 @dataclass(frozen=True)
 class Workspace:
     home: Path
     ledger_url: str = field(repr=False)
+    brought_key: Path | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Workspace:
         home = Path(environment.get(HOME) or Path.home() / ".understudy").absolute()
-        return cls(home, environment.get(LEDGER) or f"sqlite:///{home / 'ledger.db'}")
+        brought = environment.get(SIGNING_KEY)
+        ledger = environment.get(LEDGER) or f"sqlite:///{home / 'ledger.db'}"
+        return cls(home, ledger, Path(brought).absolute() if brought else None)
 
     @property
     def measurements(self) -> Path:
@@ -34,6 +38,14 @@ class Workspace:
     def checked(self) -> Path | None:
         """How far the ledger on a server was verified; SQLite's file has that beside itself. Safe to delete."""
         return None if self.ledger_url.startswith("sqlite") else self.home / "checked"
+
+    @property
+    def keys(self) -> Path:
+        return self.home / "keys"
+
+    @property
+    def release_key(self) -> Path:
+        return self.keys / "release.pem"
 
     @property
     def generators(self) -> Path:

@@ -1,7 +1,8 @@
 """What happened, told to the orchestrator: one event and one log line, both of public values only.
 
 Events drive automations (docs/operating.md): `understudy.charge.charged|measured|reused|burnt`,
-`understudy.publish.done|waiting|retired`, `understudy.budget.low`, `understudy.release.failed|crashed`.
+`understudy.publish.done|waiting|retired`, `understudy.key.made`, `understudy.budget.low`,
+`understudy.release.failed|crashed`.
 Telling must never fail a release.
 """
 

@@ -7,6 +7,7 @@ import io
 import json
 import pickle
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ from tests.sources.bounded import kept
 from tests.sources.bounded import rows_of as rows
 from understudy.pipelines.errors import PublishError, SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.publishing.attesting import ENVELOPE
+from understudy.pipelines.publishing.signing import SigningKey
 from understudy.pipelines.publishing.targets.base import open_target
 from understudy.pipelines.publishing.targets.object_store import ObjectStoreTarget
 from understudy.pipelines.publishing.targets.retention import retire_old, retired_release
+from understudy.pipelines.publishing.verifying import verify_release
 from understudy.pipelines.releasing.recertifying import recertify_release
 from understudy.pipelines.sources.opening import open_source
 from understudy.pipelines.spec.model import SourceSpec
@@ -182,6 +186,49 @@ def test_old_releases_are_retired_with_what_dead_attempts_left(bucket: str, monk
     assert gone is not None
     assert "retired" in gone.location
     assert recertify_release(f"s3://{bucket}/r/clinic-visits/r-1", None).manifest.release_id == "r-1"
+
+
+def test_a_release_in_a_store_is_signed_and_verified(bucket: str, tmp_path: Path) -> None:
+    key = SigningKey.create(tmp_path / "key.pem")
+    root = f"s3://{bucket}/releases"
+    target = ObjectStoreTarget(root)
+    target.publish(replace(prepared("2026-09-old", created="2026-10-01T00:00:00+00:00"), key=key))
+    published = target.publish(replace(prepared(), key=key))
+    for place in (published.location, f"{published.location}/manifest.json", f"{root}/clinic-visits"):
+        certificate = verify_release(place, [key.public])
+        assert certificate.manifest.release_id == "2026-10-abc"
+        broken = {finding.what for finding in certificate.findings if not finding.holds}
+        assert broken <= {"epsilon", "budget of the spec"}, broken  # the example's event is not worth its epsilon
+    unvouched = verify_release(published.location, [])
+    assert "signature" in {finding.what for finding in unvouched.findings if not finding.holds}
+
+    def refused() -> dict[str, str]:
+        found = verify_release(published.location, [key.public]).findings
+        return {finding.what: finding.detail for finding in found if not finding.holds}
+
+    usual = refused()
+    client().put_object(Bucket=bucket, Key="releases/clinic-visits/2026-10-abc/more.parquet", Body=b"x")
+    assert refused().keys() - usual.keys() == {"no other file"}
+    client().delete_object(Bucket=bucket, Key="releases/clinic-visits/2026-10-abc/more.parquet")
+    path = "releases/clinic-visits/latest.json"
+    pointer = client().get_object(Bucket=bucket, Key=path)["Body"].read()
+    client().put_object(Bucket=bucket, Key=path, Body=pointer.replace(b"2026-10-abc", b"2026-09-old"))
+    assert "turned back" in refused()["latest"]
+    client().put_object(Bucket=bucket, Key=path, Body=pointer)
+    [envelope] = [one for one in keys(bucket) if "2026-10-abc" in one and one.endswith(ENVELOPE)]
+    client().delete_object(Bucket=bucket, Key=envelope)
+    assert "unsigned" in refused()["signature"]
+
+
+def test_a_retired_release_in_a_store_keeps_its_signature(bucket: str, tmp_path: Path) -> None:
+    key = SigningKey.create(tmp_path / "key.pem")
+    target = ObjectStoreTarget(f"s3://{bucket}/r")
+    for number in (1, 2):
+        target.publish(replace(prepared(f"r-{number}", created=f"2026-0{number}-01"), key=key))
+    assert retire_old(target, "clinic-visits", 1) == ["r-1"]
+    found = {f.what: f for f in verify_release(f"s3://{bucket}/r/clinic-visits/r-1", [key.public]).findings}
+    assert found["signature"].holds
+    assert any(finding.detail == "retired" and finding.holds for finding in found.values())
 
 
 def test_names_cannot_leave_the_root(bucket: str) -> None:

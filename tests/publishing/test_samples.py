@@ -140,17 +140,17 @@ def test_the_orchestrator_gets_a_small_image(monkeypatch: pytest.MonkeyPatch) ->
     sent: list[dict[str, Any]] = []
     monkeypatch.setattr(reporting, "create_image_artifact", lambda url, **rest: sent.append({"url": url, **rest}))
     spec = picture_spec()
-    reporting.report_samples(spec, made(spec))
+    reporting.report_samples(spec, Synthetic(made(spec), TableDomain.of(spec)))
     assert sent[0]["key"] == "digits-samples"
     assert "label 0, label 1" in sent[0]["description"]
     kind, data = sent[0]["url"].split(",")
     assert kind == "data:image/png;base64"
     assert picture(base64.b64decode(data)).size
     noise = picture_spec((64, 64, 3))
-    reporting.report_samples(noise, made(noise))
+    reporting.report_samples(noise, Synthetic(made(noise), TableDomain.of(noise)))
     assert len(sent[1]["url"]) <= reporting.MOST_IMAGE_CHARACTERS
     vector = picture_spec((12,))
-    reporting.report_samples(vector, made(vector))
+    reporting.report_samples(vector, Synthetic(made(vector), TableDomain.of(vector)))
     assert len(sent) == 2
 
 

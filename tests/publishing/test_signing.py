@@ -90,3 +90,21 @@ def test_whatever_is_no_envelope_is_none(text: str) -> None:
 )
 def test_a_broken_envelope_is_none(tree: dict[str, Any]) -> None:
     assert Envelope.parse(json.dumps(tree)) is None
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["_type", "subject", "predicateType", "predicate"]),
+        st.one_of(st.none(), st.text(), st.just("\ud800"), st.lists(st.just({"name": "a", "digest": "sha256"}))),
+        min_size=1,
+    ),
+    st.booleans(),
+)
+def test_a_broken_statement_is_none_and_never_an_error(changes: dict[str, Any], remove: bool) -> None:
+    kept = {name: value for name, value in STATEMENT.items() if not (remove and name in changes)}
+    payload = base64.b64encode(json.dumps(kept if remove else {**kept, **changes}).encode()).decode()
+    tree = {"payload": payload, "payloadType": "\ud800", "signatures": []}
+    found = Envelope.parse(json.dumps(tree))
+    assert found is None or found.signed_by([PublicKey(bytes(32))]) is None
+    if remove:
+        assert found is None

@@ -11,6 +11,7 @@ from understudy.pipelines.publishing.targets.base import Published, open_target
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.checking import require_sound
 from understudy.pipelines.releasing.generating import generate_rows
+from understudy.pipelines.releasing.keys import signed
 from understudy.pipelines.releasing.preparing import prepare_release
 from understudy.pipelines.releasing.recording import publish_recorded
 from understudy.pipelines.releasing.remembering import remember
@@ -27,7 +28,7 @@ def generate_from(
     agreements = require_sound(synthetic, found.measured, found.planned)
     release = prepare_release(synthetic, found.measured, agreements, found.planned, found.approval, books.ledger)
     target, account = open_target(found.planned.spec, Path()), found.planned.spec.privacy.account
-    published = publish_recorded(target, release, books.ledger, account, found.approval.mids)
+    published = publish_recorded(target, signed(release, books), books.ledger, account, found.approval.mids)
     charge, table = found.charge, synthetic.table
     click.echo(
         f"spent      nothing: {charge.stage} of {charge.release}, snapshot {charge.snapshot}, was paid for before"

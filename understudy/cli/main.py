@@ -148,6 +148,52 @@ def recertify(releases: tuple[str, ...], without_ledger: bool) -> None:
 
 
 @main.command()
+@click.argument("release")
+@click.option("--key", "keys", multiple=True, type=click.Path(path_type=Path), metavar="PEM_FILE",
+              help="A public key to believe, as `understudy keys show` prints it [the keys of this home].")  # fmt: skip
+def verify(release: str, keys: tuple[Path, ...]) -> None:
+    """Check a published RELEASE by itself: signature, every file, the guarantee. Needs no ledger and no network.
+
+    RELEASE is its directory, the folder of all releases of a name (the latest is meant), an object store's path, or a
+    table such as duckdb:///out.duckdb#table. Exit code 5 if anything does not hold.
+    """
+    from understudy.cli.verifying import run_verify
+
+    run_verify(release, keys)
+
+
+@main.group()
+def keys() -> None:
+    """The key that signs releases, and its public half to hand out."""
+
+
+@keys.command("new")
+@click.option("--file", type=click.Path(path_type=Path), help="Where to [keys/release.pem in the home].")
+def keys_new(file: Path | None) -> None:
+    """Make a new ed25519 key. The first release does so itself if there is none."""
+    from understudy.cli.keys import new_key
+
+    new_key(file)
+
+
+@keys.command("show")
+def keys_show() -> None:
+    """Print the public key in PEM (its id goes to stderr): hand this out to whoever verifies releases."""
+    from understudy.cli.keys import show_key
+
+    show_key()
+
+
+@keys.command("use")
+@click.argument("file", type=click.Path(path_type=Path))
+def keys_use(file: Path) -> None:
+    """Sign with the key in FILE from now on; a copy is kept in the home. Earlier releases stay believed here."""
+    from understudy.cli.keys import change_key
+
+    change_key(file)
+
+
+@main.command()
 @click.option("--from", "measurement", required=True, metavar="MEASUREMENT", help="Its directory, or its charge's id.")
 @click.option("--to", type=click.Path(path_type=Path), default=Path("releases"), show_default=True)
 @click.option("--rows", type=click.IntRange(1), help="How many rows [the noisy number of rows].")

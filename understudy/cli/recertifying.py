@@ -9,6 +9,7 @@ from understudy.pipelines.errors import ValidationFailed
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.stating import at_most
+from understudy.pipelines.releasing.keys import vouched
 from understudy.pipelines.releasing.recertifying import recertify_release
 from understudy.pipelines.releasing.workspace import Workspace
 
@@ -19,7 +20,7 @@ def run_recertify(places: tuple[str, ...], without_ledger: bool) -> None:
     store = None if without_ledger else MeasurementStore(workspace.measurements)
     broken = []
     for place in places:
-        certificate = recertify_release(place, ledger, store)
+        certificate = recertify_release(place, ledger, store, vouched(workspace))
         manifest = certificate.manifest
         click.echo(f"{manifest.name} {manifest.release_id}: epsilon {at_most(certificate.epsilon, 6)} at "
                    f"delta {at_most(manifest.guarantee.delta, 6)}")  # fmt: skip

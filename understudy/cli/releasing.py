@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from understudy.cli import orchestrator
+from understudy.cli.keys import tell_if_made
 from understudy.cli.progress import stages_shown
 from understudy.cli.stopping import before_stopping
 from understudy.pipelines.errors import SpecError
@@ -58,6 +59,7 @@ def release_and_report(
     ledger.account(spec.privacy.account)  # or refuse before anything starts
     require_period(ledger, spec)
     known = charges_known(ledger, spec)
+    tell_if_made(workspace)
     click.echo(f"releasing {spec.name}, snapshot {spec.source.snapshot} ...", err=True)
     started = time.monotonic()
     with stages_shown() as show:

@@ -45,6 +45,7 @@ OPENED, CAP_CHANGED, CHARGED, MEASURED, BURNT = "opened", "cap_changed", "charge
 MOVED = "moved"
 FILTERED, APPROVED, PUBLISHED = "filtered", "approved", "published"
 _SEALED_COLUMNS = ("account", "release", "stage", "snapshot", "spec_hash", "attempt", "flow_run")
+KEY = "key"
 
 
 def append(
@@ -209,6 +210,9 @@ class _Replay:
             if self.filtered:
                 self._report(f"line {line.seq}: given a filter a second time")
             self._take_filter(body)
+        elif line.action == KEY:
+            if not (isinstance(body["id"], str) and isinstance(body["public"], str)):
+                self._report(f"line {line.seq}: the key that signs from here on is unreadable")
         elif line.action == CAP_CHANGED and self.account is not None:
             self._check_cap()
             self.account = replace(self.account, cap=_budget(body))

@@ -179,6 +179,25 @@ class Ledger:
         burnt = states.get(State.BURNT, 0)
         return Balance(account, charged_loss(events, account), sum(states.values()), burnt, head, events)
 
+    # Whose signatures its releases carry
+
+    def record_key(self, account: str, key_id: str, public: str) -> None:
+        """Seal the public key that signs the account's releases from here on; once a key."""
+        if any(known == public for _, known in self.keys(account)):
+            return
+
+        def work(connection: Connection) -> None:
+            rows.get_account(connection, account, lock=True)
+            if all(known != public for _, known in rows.keys(connection, account)):
+                body = {"id": key_id, "public": public}
+                ledger_history.append(connection, account, ledger_history.KEY, "", body)
+
+        self._database.write(work)
+
+    def keys(self, account: str) -> list[tuple[int, str]]:
+        """The public keys of the account's releases, oldest first, each with the line of the history that names it."""
+        return self._database.read(lambda connection: rows.keys(connection, account))
+
     # Before any private read
 
     def check(self, requests: Sequence[ChargeRequest], pay_again: bool = False) -> Loss:

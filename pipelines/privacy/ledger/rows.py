@@ -28,7 +28,7 @@ from understudy.pipelines.privacy.ledger.records import (
     loss_of,
     within,
 )
-from understudy.pipelines.privacy.ledger.schema import accounts, charges
+from understudy.pipelines.privacy.ledger.schema import accounts, charges, history
 from understudy.pipelines.privacy.ledger.who import Who
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.privacy.stating import at_most
@@ -90,6 +90,13 @@ def describe_terms(account: Account) -> str:
         f"{account.relation.value}, unit {account.unit}, cap epsilon {cap.epsilon} at delta {cap.delta}, "
         f"filter {account.filter.name}"
     )
+
+
+def keys(connection: Connection, account: str) -> list[tuple[int, str]]:
+    """Each public key that the account's history names, with its line."""
+    named = (history.c.account == account, history.c.action == ledger_history.KEY)
+    found = connection.execute(select(history.c.seq, history.c.body).where(*named).order_by(history.c.seq))
+    return [(int(row.seq), str(json.loads(row.body).get("public"))) for row in found]
 
 
 def find_charge(connection: Connection, mid: str) -> Charge | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.publishing.manifest import Manifest
+from understudy.pipelines.publishing.signing import SigningKey
 from understudy.pipelines.publishing.targets.published_tables import HeldTable
 from understudy.pipelines.sources.files.object_paths import OBJECT_STORES
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -21,11 +22,12 @@ _DATABASES = ("duckdb", "postgresql", "postgresql+env", "postgresql+block")
 
 @dataclass(frozen=True)
 class PreparedRelease:
-    """Everything public about a release, ready to be written."""
+    """Everything public about a release, ready to be written, and the key that signs it once its files are hashed."""
 
     manifest: Manifest
     table: pa.Table
     card: str
+    key: SigningKey | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

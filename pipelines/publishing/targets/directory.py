@@ -1,8 +1,8 @@
 """Publishing into a directory: stage, flush, check, rename, then swap the `latest` pointer.
 
-Layout: <root>/<name>/<release id>/{data/part-*.parquet, manifest.json, card.html} and <root>/<name>/latest, a symbolic
-link. A reader that follows `latest` sees one complete release at any moment; a kill at any line leaves at worst a
-hidden staging directory, which the next publication removes.
+Layout: <root>/<name>/<release id>/{data/part-*.parquet, manifest.json, manifest.dsse.json, card.html} and
+<root>/<name>/latest, a symbolic link. A reader that follows `latest` sees one complete release, signed, at any moment;
+a kill at any line leaves at worst a hidden staging directory, which the next publication removes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from understudy.pipelines.canonical import sha256_file
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.staging import own_staging, remove_abandoned
+from understudy.pipelines.publishing.attesting import ENVELOPE, attest
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
+from understudy.pipelines.publishing.stored import LATEST, MANIFEST
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
 
 ROWS_A_FILE = 1_000_000
 PROBE_BYTES = 65_536
-MANIFEST = "manifest.json"
 CARD = "card.html"
-LATEST = "latest"
 
 
 class DirectoryTarget:
@@ -147,9 +147,12 @@ def _write(release: PreparedRelease, staging: Path) -> Manifest:
         for path in paths
     )
     manifest = release.manifest.model_copy(update={"files": files})
-    text = json.dumps(manifest.model_dump(mode="json"), indent=2, ensure_ascii=False)
-    (staging / MANIFEST).write_text(text + "\n", encoding="utf-8")
-    for path in (*paths, staging / MANIFEST, staging / "data", staging):
+    text = json.dumps(manifest.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+    papers = {MANIFEST: text, ENVELOPE: attest(manifest, text, release.key)}
+    written = {staging / name: paper.encode() for name, paper in papers.items() if paper is not None}
+    for path, content in written.items():
+        path.write_bytes(content)
+    for path in (*paths, *written, staging / "data", staging):
         _flush(path)
     return manifest
 

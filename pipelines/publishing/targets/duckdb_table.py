@@ -15,6 +15,7 @@ from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.staging import own_staging
+from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
 from understudy.pipelines.publishing.targets.published_tables import (
@@ -26,7 +27,7 @@ from understudy.pipelines.publishing.targets.published_tables import (
     read_manifest,
 )
 
-_COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, current BOOLEAN, manifest TEXT, card TEXT"
+_COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, current BOOLEAN, manifest TEXT, card TEXT, envelope TEXT"
 
 
 class DuckDBTarget:
@@ -75,10 +76,14 @@ class DuckDBTarget:
             text = manifest.model_dump_json()
             connection.execute("BEGIN")
             connection.execute(f"CREATE TABLE IF NOT EXISTS {RELEASES} ({_COLUMNS})")
+            connection.execute(f"ALTER TABLE {RELEASES} ADD COLUMN IF NOT EXISTS envelope TEXT")  # older: unsigned
             connection.execute(f"UPDATE {RELEASES} SET current = false WHERE table_name = ?", [self.table])  # noqa: S608
+            text = manifest.model_dump_json()
+            envelope = attest(manifest, text, release.key)
             connection.execute(
-                f"INSERT INTO {RELEASES} VALUES (?, ?, ?, true, ?, ?)",  # noqa: S608
-                [manifest.name, manifest.release_id, self.table, text, release.card],
+                f"INSERT INTO {RELEASES} (name, release_id, table_name, current, manifest, card, envelope) "  # noqa: S608
+                "VALUES (?, ?, ?, true, ?, ?, ?)",
+                [manifest.name, manifest.release_id, self.table, text, release.card, envelope],
             )
             connection.execute(f"DROP TABLE IF EXISTS {table}")
             connection.execute(f"ALTER TABLE {staged} RENAME TO {table}")
@@ -94,8 +99,17 @@ class DuckDBTarget:
             found = self._record(connection, "current")
             if found is None:
                 return None
-            manifest, _, text = found
-            return HeldTable(manifest, self._intact(connection, manifest), sha256_text(text))
+            rows = connection.execute(f"SELECT * FROM {RELEASES} WHERE table_name = ?", [self.table])  # noqa: S608
+            names = [column[0] for column in rows.description or ()]
+            records = [dict(zip(names, row, strict=True)) for row in rows.fetchall()]
+            [held] = [record for record in records if record["current"]][:1]
+            return HeldTable(
+                found[0],
+                self._intact(connection, found[0]),
+                held["manifest"],
+                held.get("envelope"),
+                tuple((record["release_id"], record["manifest"]) for record in records),
+            )
 
     def newest(self, name: str) -> tuple[Manifest, ...]:
         if not self.path.exists():

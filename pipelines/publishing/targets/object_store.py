@@ -1,9 +1,10 @@
-"""Publishing into an object store: data first, then the manifest that lists it, then the pointer.
+"""Publishing into an object store: data first, then the envelope, then the manifest that lists it, then the pointer.
 
-Layout: <root>/<name>/<release id>/{<attempt>/data/part-*.parquet, <attempt>/card.html, manifest.json} and
-<root>/<name>/latest.json, which names the release. A put of one object is atomic in these stores and nothing else is,
-so every attempt writes under a name of its own, a release exists once its manifest does, and what the manifest lists
-was complete before. A reader starts at latest.json; what a dead attempt left is never listed, and `retire` removes it.
+Layout: <root>/<name>/<release id>/{<attempt>/data/part-*.parquet, <attempt>/card.html, <attempt>/manifest.dsse.json,
+manifest.json} and <root>/<name>/latest.json, which names the release. A put of one object is atomic in these stores
+and nothing else is, so every attempt writes under a name of its own, a release exists once its manifest does, and what
+the manifest lists was complete before. A reader starts at latest.json; what a dead attempt left is never listed, and
+`retire` removes it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import io
 import json
 import re
 import uuid
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -21,13 +23,15 @@ from pydantic import ValidationError
 
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.publishing.attesting import ENVELOPE, attest
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
+from understudy.pipelines.publishing.stored import MANIFEST, RETIRED, StoredRelease, dated, parsed
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
 from understudy.pipelines.sources.files.object_paths import open_store, storing
 
 ROWS_A_FILE = 1_000_000
-MANIFEST = "manifest.json"
 LATEST = "latest.json"
+_ATTEMPT = re.compile(r"[0-9a-f]{12}/")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 
 
@@ -65,6 +69,10 @@ class ObjectStoreTarget:
             fault_point("publish_staged")
             manifest = manifest.model_copy(update={"files": tuple(files)})
             text = json.dumps(manifest.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+            if (envelope := attest(manifest, text, release.key)) is not None:
+                # Beside its attempt's files and not beside the manifest: of two attempts one manifest stays, and
+                # the envelope that is found from it must be its own.
+                self._store.pipe_file(f"{place}/{attempt}/{ENVELOPE}", envelope.encode())
             content = text.encode()
             self._store.pipe_file(f"{place}/{MANIFEST}", content)
             fault_point("publish_before_pointer")
@@ -94,10 +102,11 @@ class ObjectStoreTarget:
     def retire(self, manifest: Manifest) -> None:
         """Remove a release's data, and what dead attempts at it left, but neither its manifest nor its card."""
         place = self._place(manifest.name, manifest.release_id)
-        kept = {f"{place}/{MANIFEST}", *(f"{place}/{f.path}" for f in manifest.files if f.path.endswith(".html"))}
+        kept = {MANIFEST, _envelope_of(manifest), *(f.path for f in manifest.files if f.path.endswith(".html"))}
         with storing(place, PublishError, "removing"):
-            self._store.pipe_file(f"{place}/retired.json", b'{"retired": true}\n')
-            gone = [path for path in self._store.find(place) if path not in kept and not path.endswith("/retired.json")]
+            self._store.pipe_file(f"{place}/{RETIRED}", b'{"retired": true}\n')
+            found = self._store.find(place)
+            gone = [path for path in found if path not in {f"{place}/{one}" for one in (*kept, RETIRED)}]
             if gone:
                 self._store.rm(gone)
 
@@ -113,10 +122,59 @@ class ObjectStoreTarget:
     def retired(self, name: str, release_id: str) -> Manifest | None:
         place = self._place(name, release_id)
         with storing(place, PublishError, "reading"):
-            if self._read(f"{place}/retired.json") is None:
+            if self._read(f"{place}/{RETIRED}") is None:
                 return None
             content = self._read(f"{place}/{MANIFEST}")
         return None if content is None else _parsed(content, place)
+
+    def stored(self, name: str, release_id: str | None) -> StoredRelease | None:
+        """The release as it lies there, or the one that the pointer names, or None."""
+        folder = f"{self._root}/{self._plain(name)}"
+        with storing(folder, PublishError, "reading"):
+            shown = self._shown(folder)
+            directory = release_id or shown or ""
+            if not directory or (text := self._read(f"{self._place(name, directory)}/{MANIFEST}")) is None:
+                return None
+            place = self._place(name, directory)
+            manifest = parsed(text, f"{self.uri}/{name}/{directory}/{MANIFEST}")
+            envelope = self._read(f"{place}/{_envelope_of(manifest)}")
+            listed = {MANIFEST, RETIRED, _envelope_of(manifest), *(file.path for file in manifest.files)}
+            others = [path.removeprefix(f"{place}/") for path in self._store.find(place)]
+            more = [path for path in others if path not in listed]
+            own = _ATTEMPT.match(_envelope_of(manifest))
+            left = [path for path in more if (at := _ATTEMPT.match(path)) and own and at.group() != own.group()]
+            return StoredRelease(
+                manifest,
+                text,
+                None if envelope is None else envelope.decode(errors="replace"),
+                {file.path: self._hash(place, file.path) for file in manifest.files},
+                tuple(path for path in more if path not in left),
+                retired=RETIRED in others,
+                directory=directory,
+                dated=dict(dated(self._manifests(folder))),
+                shown=shown,
+                leftovers=len(left),
+            )
+
+    def _manifests(self, folder: str) -> Iterator[tuple[str, bytes | None]]:
+        for path in self._store.find(folder):
+            where = path.removeprefix(f"{folder}/").split("/")
+            if len(where) == 2 and where[1] == MANIFEST:
+                yield where[0], self._read(path)
+
+    def _shown(self, folder: str) -> str | None:
+        content = self._read(f"{folder}/{LATEST}")
+        if content is None:
+            return None
+        try:
+            return self._plain(str(json.loads(content)["release_id"]))
+        except (ValueError, KeyError, TypeError, PublishError):
+            return ""
+
+    def _hash(self, place: str, path: str) -> str | None:
+        inside = all(part not in ("", ".", "..") for part in path.split("/"))
+        content = self._read(f"{place}/{path}") if inside else None
+        return None if content is None else hashlib.sha256(content).hexdigest()
 
     def _put(self, place: str, path: str, content: bytes) -> PublishedFile:
         self._store.pipe_file(f"{place}/{path}", content)
@@ -171,6 +229,12 @@ class ObjectStoreTarget:
         place = f"{self.uri}/{manifest.name}/{manifest.release_id}"
         card = next((file.path for file in manifest.files if file.path.endswith("card.html")), "card.html")
         return Published(manifest, place, f"{place}/{card}", hashlib.sha256(content).hexdigest())
+
+
+def _envelope_of(manifest: Manifest) -> str:
+    """Where the envelope of that manifest lies: with the files of the attempt that wrote both."""
+    attempt = next((found.group() for file in manifest.files if (found := _ATTEMPT.match(file.path))), "")
+    return f"{attempt}{ENVELOPE}"
 
 
 def _contents(release: PreparedRelease) -> Any:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
 from understudy.pipelines.publishing.targets.published_tables import (
@@ -80,7 +81,8 @@ class PostgresTarget:
             " AND pg_catalog.has_table_privilege(oid, 'UPDATE') FROM pg_catalog.pg_class WHERE oid = %s",
             [found[3]],
         ).fetchone()
-        if not (may_write if table == RELEASES else owner):
+        # Adding a column to records made before releases were signed is its owner's alone.
+        if not (may_write if table == RELEASES and self._has_envelopes(connection, schema) else owner):
             raise PublishError(
                 f"this role may not replace {schema}.{table} of {self.database}",
                 "publish with the role that owns the table; nothing was spent",
@@ -110,7 +112,7 @@ class PostgresTarget:
             manifest = manifest.model_copy(update={"files": (file,)})
             self._swap(connection, schema, staged)
             text = manifest.model_dump_json()
-            self._record(connection, schema, manifest, text, release.card)
+            self._record(connection, schema, manifest, text, release)
             fault_point("publish_before_pointer")
         return self._published(schema, manifest, text, current=True)
 
@@ -140,16 +142,20 @@ class PostgresTarget:
             schema = self._schema(connection)
             if schema is None or located(connection, f"{schema}.{RELEASES}") is None:
                 return None
-            row = connection.execute(
-                sql.SQL("SELECT manifest FROM {} WHERE table_name = %s AND current").format(
-                    sql.Identifier(schema, RELEASES)
+            signed = self._has_envelopes(connection, schema)
+            records = connection.execute(
+                sql.SQL("SELECT release_id, manifest, current, {} FROM {} WHERE table_name = %s").format(
+                    sql.Identifier("envelope") if signed else sql.NULL, sql.Identifier(schema, RELEASES)
                 ),
                 [self.table],
-            ).fetchone()
-            if row is None:
+            ).fetchall()
+            held = next((record for record in records if record[2]), None)
+            if held is None:
                 return None
-            manifest = read_manifest(row[0], f"{schema}.{RELEASES} at {self.database}")
-            return HeldTable(manifest, self._intact(connection, schema, manifest), sha256_text(row[0]))
+            _, text, _, envelope = held
+            manifest = read_manifest(text, f"{schema}.{RELEASES} at {self.database}")
+            intact = self._intact(connection, schema, manifest)
+            return HeldTable(manifest, intact, text, envelope, tuple(record[:2] for record in records))
 
     def newest(self, name: str) -> tuple[Manifest, ...]:
         from psycopg import sql
@@ -192,9 +198,18 @@ class PostgresTarget:
             sql.SQL(
                 "CREATE TABLE IF NOT EXISTS {} (name text NOT NULL, release_id text NOT NULL, table_name text NOT NULL,"
                 " current boolean NOT NULL, published_at timestamptz NOT NULL DEFAULT now(), manifest text NOT NULL,"
-                " card text NOT NULL, PRIMARY KEY (name, release_id, table_name))"
+                " card text NOT NULL, envelope text, PRIMARY KEY (name, release_id, table_name))"
             ).format(sql.Identifier(schema, RELEASES))
         )
+        if not self._has_envelopes(connection, schema):  # made before releases were signed
+            connection.execute(
+                sql.SQL("ALTER TABLE {} ADD COLUMN envelope text").format(sql.Identifier(schema, RELEASES))
+            )
+
+    def _has_envelopes(self, connection: Any, schema: str) -> bool:
+        query = "SELECT 1 FROM pg_catalog.pg_attribute WHERE attrelid = %s AND attname = 'envelope'"
+        records = located(connection, f"{schema}.{RELEASES}")
+        return records is not None and connection.execute(query, [records[3]]).fetchone() is not None
 
     def _refuse_foreign_table(self, connection: Any, schema: str) -> None:
         from psycopg import sql
@@ -261,17 +276,17 @@ class PostgresTarget:
                 "let them select from it through a function, or drop them before and create them after a release",
             ) from None
 
-    def _record(self, connection: Any, schema: str, manifest: Manifest, text: str, card: str) -> None:
+    def _record(self, connection: Any, schema: str, manifest: Manifest, text: str, release: PreparedRelease) -> None:
         from psycopg import sql
 
         records = sql.Identifier(schema, RELEASES)
         connection.execute(sql.SQL("UPDATE {} SET current = false WHERE table_name = %s").format(records), [self.table])
         connection.execute(
             sql.SQL(
-                "INSERT INTO {} (name, release_id, table_name, current, manifest, card)"
-                " VALUES (%s, %s, %s, true, %s, %s)"
+                "INSERT INTO {} (name, release_id, table_name, current, manifest, card, envelope)"
+                " VALUES (%s, %s, %s, true, %s, %s, %s)"
             ).format(records),
-            [manifest.name, manifest.release_id, self.table, text, card],
+            [manifest.name, manifest.release_id, self.table, text, release.card, attest(manifest, text, release.key)],
         )
 
     def _published(self, schema: str, manifest: Manifest, text: str, current: bool) -> Published:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
+from understudy.pipelines.publishing.stored import StoredRelease, dated
 
 RELEASES = "understudy_releases"
 
@@ -22,7 +23,19 @@ class HeldTable:
 
     manifest: Manifest
     intact: bool
-    manifest_sha256: str
+    text: str = field(repr=False)
+    envelope: str | None = field(repr=False)
+    recorded: tuple[tuple[str, str], ...] = field(repr=False)
+    """Every release that was ever published into the table: its id and its manifest."""
+
+    @property
+    def release(self) -> StoredRelease:
+        hashes = {file.path: file.sha256 if self.intact else None for file in self.manifest.files}
+        known = dict(dated(self.recorded))
+        shown = self.manifest.release_id
+        return StoredRelease(
+            self.manifest, self.text.encode(), self.envelope, hashes, dated=known, shown=shown if known else None
+        )
 
 
 def file_of(table: str, rows: Iterable[bytes]) -> PublishedFile:

@@ -16,11 +16,10 @@ from pathlib import Path
 from understudy.pipelines.canonical import sha256_file
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.publishing.manifest import Manifest
+from understudy.pipelines.publishing.stored import LATEST, MANIFEST, RETIRED
 from understudy.pipelines.publishing.targets.base import Published, Target
-from understudy.pipelines.publishing.targets.directory import CARD, LATEST, MANIFEST, DirectoryTarget
+from understudy.pipelines.publishing.targets.directory import CARD, DirectoryTarget
 from understudy.pipelines.publishing.targets.object_store import ObjectStoreTarget
-
-RETIRED = "retired.json"
 
 
 def retire_old(target: Target, name: str, keep: int | None) -> list[str]:
