@@ -38,6 +38,7 @@ from understudy.pipelines.privacy.ledger.schema import accounts, charges, histor
 _MODULUS = 1 << 256
 _FACTS = ("mid", "release", "stage", "snapshot", "spec_hash", "attempt", "flow_run", "event")
 _TERMS = ("relation", "entity", "max_rows", "epsilon", "delta", "filter")
+_OF_NO_CHARGE = (ledger_history.PUBLISHED, ledger_history.APPROVED, ledger_history.MOVED, ledger_history.KEY)
 _SETTLED = {ledger_history.MEASURED: State.MEASURED.value, ledger_history.BURNT: State.BURNT.value}
 _in_process: dict[tuple[str, str], Checked] = {}
 
@@ -85,7 +86,7 @@ class Checked:
             digest = _digest((*self.waiting[line.mid], _SETTLED[line.action], body.get("sha256")))
             waiting = {mid: facts for mid, facts in self.waiting.items() if mid != line.mid}
             return replace(self, waiting=waiting, settled=(self.settled + digest) % _MODULUS)
-        if line.action in (ledger_history.PUBLISHED, ledger_history.APPROVED, ledger_history.MOVED):
+        if line.action in _OF_NO_CHARGE:
             return self
         raise Broken(f"line {line.seq} of its history is of an unknown kind")
 

@@ -190,7 +190,7 @@ class Ledger:
             rows.get_account(connection, account, lock=True)
             if all(known != public for _, known in rows.keys(connection, account)):
                 body = {"id": key_id, "public": public}
-                ledger_history.append(connection, account, ledger_history.KEY, "", body)
+                ledger_history.append(connection, account, ledger_history.KEY, "", body, self.who)
 
         self._database.write(work)
 
