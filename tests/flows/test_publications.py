@@ -71,15 +71,17 @@ def test_a_release_that_was_published_and_not_recorded_is_recorded_by_the_next_r
     assert place.run("recertify", release).code == 5
 
 
-def test_every_line_of_the_history_says_who(clinic: Clinic, run: Run) -> None:
+def test_every_line_of_the_history_says_who(clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("understudy.cli.releasing.at_a_terminal", lambda: True)
     clinic.write(("{to: releases/}", "{to: releases/, approval: required}"))
     assert run("ledger", "cap", "clinic", "--epsilon", 3, "--delta", "1e-6", "--reason", "more").exit_code == 0
     assert run("release", clinic.spec, "--approve").exit_code == 0
     lines = clinic.ledger.history("clinic")
-    assert [line.action for line in lines] == ["opened", "cap_changed", "charged", "measured", "approved", "published"]
+    actions = ["opened", "cap_changed", "key", "charged", "measured", "approved", "published"]
+    assert [line.action for line in lines] == actions
     me, here = pwd.getpwuid(os.geteuid()).pw_name, socket.gethostname()
     assert {(line.body["who"]["user"], line.body["who"]["host"]) for line in lines} == {(me, here)}
-    runs = {line.body["who"].get("run") for line in lines[2:]}
+    runs = {line.body["who"].get("run") for line in lines[3:]}
     assert runs == {clinic.charges[0].flow_run}
     assert f"{me}@{here}" in run("ledger", "history", "clinic").output
     assert run("ledger", "verify").exit_code == 0

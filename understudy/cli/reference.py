@@ -19,7 +19,8 @@ def commands_page() -> str:
 
 
 def _sections(command: click.Command, path: str) -> Iterator[str]:
-    context = click.Context(command, info_name=path, max_content_width=100, terminal_width=100)
+    names = ["-h", "--help"]
+    context = click.Context(command, info_name=path, max_content_width=100, terminal_width=100, help_option_names=names)
     yield f"\n## {path}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
     if isinstance(command, click.Group):
         for name, child in sorted(command.commands.items()):
