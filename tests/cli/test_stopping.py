@@ -33,7 +33,11 @@ def stopped(place: Place, snapshot: str, stage: str, number: signal.Signals, fau
         assert ended.code == -signal.SIGKILL
     else:
         assert ended.code == CODES[number], ended.text
-        [line] = [line for line in ended.err.splitlines()[before:] if not line.endswith(" ...")]
+        [line] = [
+            line
+            for line in ended.err.splitlines()[before:]
+            if not line.endswith((" ...", "`understudy keys show` prints"))
+        ]
         assert line.startswith(f"understudy: stopped by {WORDS[number]}"), ended.err
     assert "Traceback" not in ended.text
     place.wait_until_nothing_is_left()
