@@ -10,8 +10,6 @@ import pytest
 from click.testing import Result
 
 from tests.flows.conftest import Clinic
-from tests.platform.conftest import Warehouse, warehouse  # noqa: F401  fixture
-from tests.platform.stores import bucket, s3_server  # noqa: F401  fixtures
 
 Run = Callable[..., Result]
 pytestmark = pytest.mark.usefixtures("prefect_server")

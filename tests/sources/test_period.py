@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import SPEC
-from tests.platform.conftest import Warehouse, warehouse  # noqa: F401  a fixture
 from tests.sources.bounded import declared
 from tests.table.coding.strategies import domain_of
+from tests.warehouse import Warehouse
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.relation import Unit
@@ -33,8 +33,6 @@ from understudy.pipelines.spec.model import SourceSpec
 from understudy.pipelines.spec.periods import period_named
 from understudy.pipelines.spec.reading import parse_spec
 from understudy.pipelines.table.domain import TableDomain
-
-pytest_plugins = ["tests.platform.stores"]
 
 OCTOBER = period_named("month", "2026-10")
 DAYS = ["2026-09-30", "2026-10-01", "2026-10-31", "2026-11-01", None, "2026-10-15", "2026-10-15", "2025-10-15"]
@@ -122,7 +120,7 @@ def test_the_rows_of_the_period_from_every_source(kind: str, tmp_path: Path, mon
 
 @pytest.mark.parametrize("type_", ["date", "timestamp", "timestamptz", "text"])
 @pytest.mark.parametrize("relation", ["TABLE", "VIEW"])
-def test_from_postgresql(type_: str, relation: str, tmp_path: Path, warehouse: Warehouse) -> None:  # noqa: F811
+def test_from_postgresql(type_: str, relation: str, tmp_path: Path, warehouse: Warehouse) -> None:
     values = ", ".join(
         "(" + ", ".join("NULL" if v is None else f"'{v}'" for v in line) + ")" for line in _lines()
     )  # fmt: skip

@@ -36,8 +36,6 @@ from understudy.pipelines.sources.opening import open_source
 from understudy.pipelines.spec.model import SourceSpec
 from understudy.pipelines.table.coding.encode import encode
 
-pytest_plugins = ["tests.platform.stores"]
-
 DECLARED = {
     "whole": {"type": "integer", "min": -3, "max": 110, "bins": 20, "nullable": True},
     "real": {"type": "number", "min": 0.05, "max": 9000, "bins": 31, "scale": "log", "nullable": True},

@@ -13,9 +13,9 @@ import pytest
 from tests.table.tensors.examples import picture_spec, pictures
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.privacy.relation import Unit
-from understudy.pipelines.sources.hashing import row_hashes, value_hashes
 from understudy.pipelines.sources.memory import ArrowSource
 from understudy.pipelines.sources.opening import open_source
+from understudy.pipelines.sources.rows import RecordView
 from understudy.pipelines.spec.model import SourceSpec
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.tensors import read_tensor
@@ -95,15 +95,22 @@ def test_what_is_kept_does_not_depend_on_the_order_of_rows():
     assert records(LocalTable(ArrowSource(shuffled), DOMAIN, unit, b"k")) == first
 
 
-def test_equal_tensors_hash_equally_however_they_are_split():
-    column = pa.array([[1, 2], [1, 2], [2, 1], None, [None, 2], [0, 2]], pa.list_(pa.uint8(), 2))
-    hashes = value_hashes(column, b"k", "p")
-    assert hashes[0] == hashes[1] != hashes[2]
-    np.testing.assert_array_equal(value_hashes(column.slice(2, 3), b"k", "p"), hashes[2:5])
-    varying = column.cast(pa.list_(pa.uint8()))
-    np.testing.assert_array_equal(value_hashes(varying, b"k", "p"), hashes)
-    np.testing.assert_array_equal(value_hashes(varying.slice(1), b"k", "p"), hashes[1:])
-    raw = pa.array([b"ab", b"ab", b"ba"], pa.binary(2))
-    assert len(set(row_hashes([raw], 3, b"k").tolist())) == 2
-    words = pa.array([["a"], ["b"]])
-    assert len(set(value_hashes(words, b"k", "p").tolist())) == 1
+def test_equal_tensors_are_told_apart_from_others_and_not_from_each_other_however_they_are_stored():
+    size = int(np.prod(DOMAIN.tensors[0].shape))
+    lists = [[1] * size, [1] * size, [2] * size, None, [None] + [1] * (size - 1), [0] + [1] * (size - 1)]
+    labels = pa.array([ROWS["label"][0].as_py()] * len(lists), ROWS["label"].type)
+    fixed = pa.array(lists, pa.list_(pa.uint8(), size))
+    view = RecordView(DOMAIN)
+
+    def seen(images: pa.Array, start: int = 0) -> list[bytes]:
+        batch = pa.record_batch([labels[start:], images], names=["label", "image"])
+        return [values.tobytes() for values in view.look(batch).values]
+
+    whole = seen(fixed)
+    assert whole[0] == whole[1]
+    assert len(set(whole)) == len({read_tensor(fixed, DOMAIN.tensors[0])[row].tobytes() for row in range(len(lists))})
+    assert len(set(whole)) >= 3
+    assert seen(fixed.slice(2), 2) == whole[2:]
+    varying = fixed.cast(pa.list_(pa.uint8()))
+    assert seen(varying) == whole
+    assert seen(varying.slice(1), 1) == whole[1:]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.platform.conftest import Warehouse
 from tests.table.coding.strategies import DOMAIN as EVERY_KIND
 from tests.table.coding.strategies import domain_of
+from tests.warehouse import Warehouse
 from understudy.pipelines.counting import pushdown_postgresql
 from understudy.pipelines.counting.counting import LocalTable, count_marginals
 from understudy.pipelines.counting.pushdown_postgresql import _coded, count_in_postgresql, is_cheaper

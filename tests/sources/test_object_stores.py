@@ -32,8 +32,6 @@ from understudy.pipelines.sources.opening import open_source
 from understudy.pipelines.spec.model import SourceSpec
 from understudy.pipelines.spec.reading import parse_spec
 
-pytest_plugins = ["tests.platform.stores"]
-
 ROWS = pa.table(
     {
         "who": pa.array(["ann", "bob", "ann", None, "cy", "ann", "bob", "ann"]),

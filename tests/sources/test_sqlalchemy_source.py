@@ -17,9 +17,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import mssql, mysql
 
-from tests.platform.conftest import Warehouse
 from tests.postgres import new_database
 from tests.sources.bounded import kept
+from tests.warehouse import Warehouse
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.databases.sqlalchemy_values import StoredColumn

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.platform.conftest import Warehouse
-from tests.platform.test_neighbours import opened
+from tests.sources.test_neighbours import opened
 from tests.table.coding.strategies import domain_of
+from tests.warehouse import Warehouse
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.platform.conftest import Warehouse
 from tests.table.coding.strategies import domain_of
+from tests.warehouse import Warehouse
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources import bounding

@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from tests.flows.conftest import Clinic, clinic, run  # noqa: F401  fixtures
-from tests.platform.conftest import Warehouse
+from tests.warehouse import Warehouse
 from understudy.pipelines.errors import PublishError, SpecError, ValidationFailed
 from understudy.pipelines.releasing.recertifying import recertify_release
 from understudy.pipelines.spec.reading import load_spec

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.platform.conftest import Warehouse
 from tests.sources.bounded import ODD, kept
 from tests.sources.bounded import rows_of as rows
+from tests.warehouse import Warehouse
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.databases import postgresql as module

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from tests.examples import SPEC
-from tests.platform.conftest import Warehouse
 from tests.publishing.test_targets import prepared
+from tests.warehouse import Warehouse
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.publishing.targets.base import PreparedRelease, open_target
 from understudy.pipelines.publishing.targets.postgresql import PostgresTarget

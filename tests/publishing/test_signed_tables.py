@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from tests.cli.test_verifying import PRIVATE, SPEC, said
-from tests.platform.conftest import Warehouse
+from tests.warehouse import Warehouse
 from understudy import synthesize
 from understudy.pipelines.publishing.targets.published_tables import RELEASES
 
