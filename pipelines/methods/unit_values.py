@@ -60,7 +60,8 @@ def from_unit(unit: np.ndarray, column: DomainColumn) -> np.ndarray:
         numbers = low + np.expm1((inside + 1) / 2 * np.log1p(high - low))
     else:
         numbers = (low / 2 + high / 2) + inside * (high / 2 - low / 2)
-    return np.clip(numbers, low, high)
+    clipped: np.ndarray = np.clip(numbers, low, high)
+    return clipped
 
 
 def to_batch(units: np.ndarray, labels: np.ndarray, label: str, domain: TableDomain, first_id: int) -> pa.RecordBatch:

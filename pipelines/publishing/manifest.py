@@ -114,7 +114,7 @@ def charged_event(stage: str, mid: str, event: Any, measurement_sha256: str) -> 
     )
 
 
-def noise_facts(plan: MethodPlan) -> tuple[NoiseFact, ...]:
+def noise_facts(plan: MethodPlan[Any]) -> tuple[NoiseFact, ...]:
     return tuple(NoiseFact(query=line.query, numbers=line.numbers, std=line.std) for line in plan.noise)
 
 

@@ -33,7 +33,7 @@ class Approval:
 def approve(
     ledger: Ledger,
     spec: ReleaseSpec,
-    plan: MethodPlan,
+    plan: MethodPlan[Any],
     *,
     flow_run: str = "",
     resume: bool = False,
@@ -51,7 +51,9 @@ def approve(
     return Approval(tuple(replace(r, attempt=n) for r, n in zip(requests, attempts, strict=True)), loss)
 
 
-def requests_of(spec: ReleaseSpec, plan: MethodPlan, flow_run: str = "", source: str = "") -> tuple[ChargeRequest, ...]:
+def requests_of(
+    spec: ReleaseSpec, plan: MethodPlan[Any], flow_run: str = "", source: str = ""
+) -> tuple[ChargeRequest, ...]:
     """Every planned charge in the terms of the spec's account."""
     return tuple(
         ChargeRequest(

@@ -114,12 +114,12 @@ def new_period(spec: ReleaseSpec) -> Period:
     return period_named(spec.rolling.period, spec.source.snapshot)
 
 
-def event_of(plan: MethodPlan) -> Event:
+def event_of(plan: MethodPlan[Any]) -> Event:
     events = tuple(charge.event for charge in plan.charges)
     return events[0] if len(events) == 1 else Composed(events)
 
 
-def series_of(spec: ReleaseSpec, plan: MethodPlan) -> str:
+def series_of(spec: ReleaseSpec, plan: MethodPlan[Any]) -> str:
     """Equal for the periods of one series: what is measured, apart from which period it is measured in."""
     return _series(spec, event_of(plan))
 
@@ -139,7 +139,7 @@ def _series(spec: ReleaseSpec, event: Event) -> str:
     return hash_of({**measured, "columns": columns, **parted, "event": to_json(event)})
 
 
-def entry_of(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan, pay_again: bool = False) -> Entry:
+def entry_of(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan[Any], pay_again: bool = False) -> Entry:
     """Who would pay for this period, and what. Reads the ledger only, and refuses what must not be measured."""
     if spec.rolling is None:
         return Entry(spec)
@@ -164,7 +164,7 @@ def enter_series(
     ledger: Ledger,
     store: MeasurementStore,
     spec: ReleaseSpec,
-    plan: MethodPlan,
+    plan: MethodPlan[Any],
     pay_again: bool = False,
     resume: bool = False,
     on_event: EventCallback | None = None,
@@ -183,7 +183,7 @@ def enter_series(
     return entry.spec
 
 
-def forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan) -> Forecast | None:
+def forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan[Any]) -> Forecast | None:
     """From the ledger as it stands; reads no row and changes nothing."""
     if spec.rolling is None:
         return None
@@ -199,7 +199,7 @@ def charged_to(spec: ReleaseSpec, account: str) -> ReleaseSpec:
     return spec.model_copy(update={"privacy": spec.privacy.model_copy(update={"account": account})})
 
 
-def _charged_before(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan, pay_again: bool) -> Entry | None:
+def _charged_before(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan[Any], pay_again: bool) -> Entry | None:
     """The entry of an earlier run of this very spec that no rule of today may undo.
 
     Its snapshot may be no label, its event that of a version which calibrated otherwise: it was paid for then.
@@ -216,7 +216,7 @@ def _charged_before(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan, pay_aga
     return None
 
 
-def _stands(ledger: Ledger, own: ReleaseSpec, plan: MethodPlan, pay_again: bool) -> bool:
+def _stands(ledger: Ledger, own: ReleaseSpec, plan: MethodPlan[Any], pay_again: bool) -> bool:
     """Whether every charge of the release was made, and no further attempt is asked for."""
     for request in requests_of(own, plan):
         attempt = ledger.attempt_for(request)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numba import njit
@@ -19,6 +20,8 @@ _START = np.array(
     [0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19], np.uint32
 )
 _DIGEST, _KEY, _BLOCK = 16, 32, 64
+_Quarter: TypeAlias = tuple[np.uint32, np.uint32, np.uint32, np.uint32]
+_State: TypeAlias = tuple[*_Quarter, *_Quarter, *_Quarter, *_Quarter]
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,25 @@ def _mixed(
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _turn(v, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15):  # type: ignore[no-untyped-def]
+def _turn(
+    v: _State,
+    s0: np.uint32,
+    s1: np.uint32,
+    s2: np.uint32,
+    s3: np.uint32,
+    s4: np.uint32,
+    s5: np.uint32,
+    s6: np.uint32,
+    s7: np.uint32,
+    s8: np.uint32,
+    s9: np.uint32,
+    s10: np.uint32,
+    s11: np.uint32,
+    s12: np.uint32,
+    s13: np.uint32,
+    s14: np.uint32,
+    s15: np.uint32,
+) -> _State:
     """One of the ten rounds: the state's columns, then its diagonals, with the block's words in that round's order."""
     a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3 = v
     a0, b0, c0, d0 = _mixed(a0, b0, c0, d0, s0, s1)

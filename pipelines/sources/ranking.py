@@ -64,14 +64,14 @@ def _comes_after(
     b: int,
 ) -> bool:
     if e_low[a] != e_low[b]:
-        return e_low[a] > e_low[b]
+        return bool(e_low[a] > e_low[b])
     if r_high[a] != r_high[b]:
-        return r_high[a] > r_high[b]
+        return bool(r_high[a] > r_high[b])
     if r_low[a] != r_low[b]:
-        return r_low[a] > r_low[b]
+        return bool(r_low[a] > r_low[b])
     if t_high[a] != t_high[b]:
-        return t_high[a] > t_high[b]
-    return t_low[a] > t_low[b]
+        return bool(t_high[a] > t_high[b])
+    return bool(t_low[a] > t_low[b])
 
 
 @njit(cache=True, nogil=True)

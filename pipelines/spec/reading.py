@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +112,18 @@ class _SpecLoader(yaml.SafeLoader):
         if self.check_event(yaml.AliasEvent):
             self._aliases += 1
         if self._aliases > MOST_ALIASES:
-            raise _refusal("there are too many aliases", self.peek_event().start_mark)
+            raise _refusal("there are too many aliases", self._here())
         self._depth += 1
         if self._depth > MOST_DEPTH:
-            raise _refusal("it is nested too deeply", self.peek_event().start_mark)
+            raise _refusal("it is nested too deeply", self._here())
         node: yaml.Node | None = super().compose_node(parent, index)
         self._depth -= 1
         return node
+
+    def _here(self) -> yaml.Mark:
+        peek: Callable[[], Any] = self.peek_event  # PyYAML's stubs leave it untyped
+        mark: yaml.Mark = peek().start_mark
+        return mark
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         super().flatten_mapping(node)

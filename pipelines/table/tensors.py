@@ -180,11 +180,11 @@ def _fit(found: np.ndarray, tensor: TensorDomain, numbers: np.ndarray) -> None:
 
 
 def _is_bytes(type_: pa.DataType) -> bool:
-    return pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_binary_view(type_)
+    return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_binary_view(type_))
 
 
 def _is_number(type_: pa.DataType) -> bool:
-    return (
+    return bool(
         pa.types.is_integer(type_)
         or pa.types.is_floating(type_)
         or pa.types.is_boolean(type_)

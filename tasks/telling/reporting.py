@@ -68,7 +68,7 @@ def progress_of(title: str, key: str) -> Iterator[Progress]:
     update_progress_artifact(artifact, progress=100.0, description=f"{title}: done")
 
 
-def report_plan(spec: ReleaseSpec, plan: MethodPlan) -> None:
+def report_plan(spec: ReleaseSpec, plan: MethodPlan[Any]) -> None:
     rows: list[dict[str, Any]] = [
         {"query": line.query, "numbers": line.numbers, "noise std": round(line.std, 4)}
         for line in plan.noise[:MOST_ROWS]
@@ -96,7 +96,7 @@ def report_samples(spec: ReleaseSpec, synthetic: Synthetic) -> None:
             return
 
 
-def report_spend(spec: ReleaseSpec, plan: MethodPlan, balances: Sequence[Balance], notes: Sequence[str]) -> None:
+def report_spend(spec: ReleaseSpec, plan: MethodPlan[Any], balances: Sequence[Balance], notes: Sequence[str]) -> None:
     """The spend of this run and the balance after it of every account that paid, as one page in the orchestrator."""
     charges = "\n".join(f"- `{charge.stage}`: {describe(charge.event)}" for charge in plan.charges)
     happened = "\n".join(f"- {note}" for note in notes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -48,7 +48,7 @@ def table_size(spec: ReleaseSpec, base: Path, assumed: int | None) -> TableSize:
     return TableSize(max(rows, 1), "by the source's metadata, declared public")
 
 
-def counting_estimate(spec: ReleaseSpec, plan: MethodPlan, size: TableSize) -> CountingEstimate | None:
+def counting_estimate(spec: ReleaseSpec, plan: MethodPlan[Any], size: TableSize) -> CountingEstimate | None:
     """For this machine's cores; None if the method counts no marginals."""
     if not plan.counted:
         return None
@@ -59,7 +59,7 @@ def counting_estimate(spec: ReleaseSpec, plan: MethodPlan, size: TableSize) -> C
     return estimate_counting(domain, plan.counted, unit, size.rows, usable_cores())
 
 
-def print_counting(spec: ReleaseSpec, plan: MethodPlan, size: TableSize) -> None:
+def print_counting(spec: ReleaseSpec, plan: MethodPlan[Any], size: TableSize) -> None:
     found = counting_estimate(spec, plan, size)
     if found is None:
         return

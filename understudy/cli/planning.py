@@ -55,7 +55,7 @@ def missing(source: Source) -> Path | None:
     return place if isinstance(place, Path) and not place.exists() else None
 
 
-def show_plan(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize, source: str = "") -> None:
+def show_plan(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, source: str = "") -> None:
     privacy, ledger = spec.privacy, Ledger(Workspace.from_environment().ledger_url)
     entry = entry_of(ledger, spec, plan)
     loss = composed_loss([charge.event for charge in plan.charges], float(privacy.delta), privacy.relation)
@@ -95,7 +95,7 @@ def print_noise(lines: tuple[NoiseLine, ...], assume_rows: int) -> None:
     print_table(("query", "numbers", "noise std", share), rows, right=("numbers", "noise std", share))
 
 
-def _print_details(plan: MethodPlan) -> None:
+def _print_details(plan: MethodPlan[Any]) -> None:
     """Numbers and tables that the method adds, such as the mixture sizes it compared."""
     for name, value in plan.details.items():
         if isinstance(value, int | float | str):
@@ -127,7 +127,7 @@ def cautions(spec: ReleaseSpec) -> list[str]:
     return found
 
 
-def _print_balance(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan, entry: Entry, source: str) -> None:
+def _print_balance(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan[Any], entry: Entry, source: str) -> None:
     balance = ledger.balance(spec.privacy.account)
     cap, spent = balance.account.cap, spent_text(balance.spent.epsilon)
     click.echo(f"account {balance.account.name}: spent {spent} of {cap.epsilon} at delta {cap.delta}")
@@ -171,7 +171,7 @@ def _print_series(ledger: Ledger, spec: ReleaseSpec, entry: Entry) -> None:
     click.echo(f"{spec.privacy.account} pays for the series {times}: {spent_text(after.epsilon)} spent afterwards")
 
 
-def print_forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan) -> None:
+def print_forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan[Any]) -> None:
     """For rolling releases: how far the cap reaches, and what that leans on."""
     ahead = forecast(ledger, spec, plan)
     if ahead is None:
@@ -181,7 +181,7 @@ def print_forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan) -> None:
         click.echo(f"   ! {step}")
 
 
-def plan_json(spec: ReleaseSpec, plan: MethodPlan, rows: TableSize) -> dict[str, Any]:
+def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize) -> dict[str, Any]:
     counting = counting_estimate(spec, plan, rows)
     return {
         "name": spec.name,

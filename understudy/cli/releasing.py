@@ -74,7 +74,7 @@ def release_and_report(
         unlisten = listen(show)
         try:
             with orchestrator.suited(), lent(books), said_yes(person()) if approved else nullcontext():
-                published = release(spec, base.absolute(), resume=resume, pay_again=pay_again)
+                published: Published = release(spec, base.absolute(), resume=resume, pay_again=pay_again)
         finally:
             unlisten()
     _report(published, ledger, spec, known, time.monotonic() - started)

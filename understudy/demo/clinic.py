@@ -86,4 +86,5 @@ def _wards(age: np.ndarray, sex: np.ndarray, rng: np.random.Generator) -> np.nda
     score[:, 4] = np.where((sex == 0) & (age > 17) & (age < 46), 1.6, -9.0)
     score[:, 5] = np.where(age < 17, 3.2, -9.0)
     score[:, 6] = np.where(age > 45, 0.3, -1.5)
-    return np.argmax(score + rng.gumbel(size=score.shape), axis=1)
+    wards: np.ndarray = np.argmax(score + rng.gumbel(size=score.shape), axis=1)
+    return wards

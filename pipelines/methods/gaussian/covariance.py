@@ -11,13 +11,15 @@ def nearest_distribution(weights: np.ndarray) -> np.ndarray:
     excess = (np.cumsum(ordered) - 1.0) / np.arange(1, len(weights) + 1)
     cut = excess[np.flatnonzero(ordered > excess)[-1]]
     kept = np.maximum(weights - cut, 0.0)
-    return kept / kept.sum()
+    distribution: np.ndarray = kept / kept.sum()
+    return distribution
 
 
 def nearest_covariance(matrix: np.ndarray) -> np.ndarray:
     """The positive semi-definite matrix nearest in Frobenius norm: negative eigenvalues become 0 (Higham 1988)."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    return (vectors * np.maximum(values, 0.0)) @ vectors.T
+    projected: np.ndarray = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return projected
 
 
 def nearest_correlation(matrix: np.ndarray, least: float = 1e-6, rounds: int = 100) -> np.ndarray:
@@ -26,7 +28,7 @@ def nearest_correlation(matrix: np.ndarray, least: float = 1e-6, rounds: int = 1
     Alternating projections with Dykstra's correction (Higham 2002, Algorithm 3.3), then one clip and rescaling so that
     the result is positive definite and has an exact unit diagonal whatever the rounds left over.
     """
-    current = (matrix + matrix.T) / 2
+    current: np.ndarray = (matrix + matrix.T) / 2
     np.fill_diagonal(current, 1.0)
     correction = np.zeros_like(current)
     for _ in range(rounds):

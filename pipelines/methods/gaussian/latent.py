@@ -107,7 +107,8 @@ def _centre_for(mean: np.ndarray, spread: np.ndarray) -> np.ndarray:
         centre = (low + high) / 2
         too_small = _clipped_moments(centre, spread)[0] < mean
         low, high = np.where(too_small, centre, low), np.where(too_small, high, centre)
-    return (low + high) / 2
+    found: np.ndarray = (low + high) / 2
+    return found
 
 
 def _clipped_moments(centre: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -62,7 +62,8 @@ class Clipping:
         """Edges of the radius histogram, the last at the largest norm there can be."""
         sizes = np.array([self.numeric_reach**2] * len(layout.numeric) + [1.0] * len(layout.categories))
         largest = np.sqrt((sizes.sum() ** 2 - (sizes**2).sum()) / 2)
-        return np.concatenate([[0.0], np.geomspace(LEAST_SHARE, 1.0, BINS)]) * largest
+        edges: np.ndarray = np.concatenate([[0.0], np.geomspace(LEAST_SHARE, 1.0, BINS)]) * largest
+        return edges
 
 
 @dataclass(frozen=True)

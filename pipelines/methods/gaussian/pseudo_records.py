@@ -111,7 +111,8 @@ def _excess(orders: np.ndarray, u: float) -> np.ndarray:
     k = np.arange(2, 22)
     powers = orders[..., None]
     series = ((powers**k - powers) * ((-u) ** k / k)).sum(axis=-1)
-    return np.where(np.abs(orders * u) > 0.1, orders * np.log1p(u) - np.log1p(orders * u), series)
+    excess: np.ndarray = np.where(np.abs(orders * u) > 0.1, orders * np.log1p(u) - np.log1p(orders * u), series)
+    return excess
 
 
 @lru_cache(maxsize=256)

@@ -43,7 +43,7 @@ def rounded_normals(
     reach = steps * np.abs(factor).sum(axis=1) / (2 * CELLS) * (1 + float_error) + float_error * (size + 1.0)
     rounded = np.floor(position + 0.5)
     unsure = np.abs(position - rounded) + reach >= 0.5
-    records = rounded.astype(np.int64)
+    records: np.ndarray = rounded.astype(np.int64)
     for row in np.flatnonzero(unsure.any(axis=1)):
         records[row] = _refined(cells[row], mean, factor, steps, randomness)
     return records

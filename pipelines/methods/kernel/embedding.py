@@ -37,7 +37,8 @@ class ReleasedEmbedding:
     def _divisors(self) -> np.ndarray:
         """Of each class; that of a class that may as well be empty is its noise, so its embedding stays small."""
         floor = 4 * self.embedding_noise
-        return self.design.rate * np.maximum(np.maximum(self.sizes, floor), 1.0) * AMPLITUDE
+        divisors: np.ndarray = self.design.rate * np.maximum(np.maximum(self.sizes, floor), 1.0) * AMPLITUDE
+        return divisors
 
     @property
     def embedding_noise(self) -> float:

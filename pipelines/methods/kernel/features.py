@@ -62,12 +62,14 @@ class FeatureBlocks:
             normals = _blurred(normals, self.picture, self.smoothing)
         scales = np.resize(np.array(self.bandwidths), self.frequencies)
         turns = normals / (2 * math.pi * scales) * (2**_TURN_BITS / LEVELS)
-        return np.clip(np.rint(turns), -_MOST_FREQUENCY, _MOST_FREQUENCY)
+        whole: np.ndarray = np.clip(np.rint(turns), -_MOST_FREQUENCY, _MOST_FREQUENCY)
+        return whole
 
     def float_frequencies(self, block: int) -> np.ndarray:
         """The same frequencies in radians per unit of [0, 1], for generated records (post-processing)."""
-        radians = self.integer_frequencies(block) * (2 * math.pi * LEVELS / 2**_TURN_BITS)
-        return radians.astype(np.float32)
+        per_unit = 2 * math.pi * LEVELS / 2**_TURN_BITS
+        radians: np.ndarray = (self.integer_frequencies(block) * per_unit).astype(np.float32)
+        return radians
 
     @property
     def largest_square(self) -> int:
@@ -103,7 +105,8 @@ def tables() -> tuple[np.ndarray, np.ndarray]:
 def on_levels(values: np.ndarray) -> np.ndarray:
     """Values in [0, 1] on the public grid; NaN becomes the middle, whatever lies outside the nearest end."""
     known = np.where(np.isnan(values), np.float32(0.5), values)
-    return np.rint(np.clip(known, 0.0, 1.0) * LEVELS).astype(np.uint16)
+    levels: np.ndarray = np.rint(np.clip(known, 0.0, 1.0) * LEVELS).astype(np.uint16)
+    return levels
 
 
 @numba.njit(nogil=True, cache=True, boundscheck=False)

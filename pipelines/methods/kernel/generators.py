@@ -45,10 +45,13 @@ class Generator(nn.Module):
         """Records (n, values) of these classes; those of a class need not be together."""
         noise = torch.randn(len(labels), self.latent, device=labels.device)
         if not self.one_a_class:
-            return self.networks[0](torch.cat([noise, functional.one_hot(labels, self.classes).to(noise.dtype)], 1))
+            inputs = torch.cat([noise, functional.one_hot(labels, self.classes).to(noise.dtype)], 1)
+            records: torch.Tensor = self.networks[0](inputs)
+            return records
         order = torch.argsort(labels, stable=True)
         counts = torch.bincount(labels, minlength=self.classes).tolist()
-        parts = [network(part) for network, part in zip(self.networks, noise.split(counts), strict=True) if len(part)]
+        shares = zip(self.networks, torch.split(noise, counts), strict=True)
+        parts = [network(share) for network, share in shares if len(share)]
         return torch.cat(parts)[torch.argsort(order)]
 
     @torch.no_grad()

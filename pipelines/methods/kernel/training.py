@@ -88,7 +88,7 @@ class Trainer:
             loss = loss + (weights * gap).sum()
             size = size + (weights * wanted.square().sum(dim=1)).sum()
         self.optimiser.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         self.optimiser.step()
         self.schedule.step()
         self.done += 1

@@ -72,7 +72,8 @@ def image_basis(height: int, width: int) -> np.ndarray:
     rows, columns = (max(1, round(size * IMAGE_FREQUENCIES)) for size in (height, width))
     vertical = scipy.fft.idct(np.eye(height), norm="ortho", axis=0)[:, :rows]
     horizontal = scipy.fft.idct(np.eye(width), norm="ortho", axis=0)[:, :columns]
-    return np.einsum("au,bv->uvab", vertical, horizontal).reshape(rows * columns, height * width)
+    cosines: np.ndarray = np.einsum("au,bv->uvab", vertical, horizontal).reshape(rows * columns, height * width)
+    return cosines
 
 
 def moments(sums: np.ndarray, unit: float, basis: np.ndarray | None, block: int = 4096) -> ClassMoments:

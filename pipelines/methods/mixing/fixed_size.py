@@ -70,7 +70,7 @@ def _log_binomials(order: int) -> np.ndarray:
 def _log_moments(square: float) -> np.ndarray:
     """log M_j by j, for 2 <= j <= the largest order."""
     j = np.arange(max(ORDERS) + 1.0)
-    logs = np.logaddexp(2 * square * j * (j - 1), square * j * (j - 1) / 2)
+    logs: np.ndarray = np.logaddexp(2 * square * j * (j - 1), square * j * (j - 1) / 2)
     with mpmath.workdps(120):  # what is left of these alternating sums may be 1e-60 of their terms
         s = mpmath.mpf(square)
         logs[2] = float(mpmath.log(mpmath.exp(4 * s) - 2 * mpmath.exp(2 * s) + mpmath.exp(s)))

@@ -26,7 +26,8 @@ def on_grid(values: np.ndarray, unit: float) -> np.ndarray:
     """round(value / unit) as int32, saturated at 2^26 so that the squares of 2,000 columns sum inside int64."""
     scaled = np.asarray(values, dtype=np.float64) / unit
     finite = np.where(np.isfinite(scaled), scaled, 0.0)
-    return np.rint(np.clip(finite, -_LARGEST, _LARGEST)).astype(np.int32)
+    steps: np.ndarray = np.rint(np.clip(finite, -_LARGEST, _LARGEST)).astype(np.int32)
+    return steps
 
 
 def placed(

@@ -87,4 +87,5 @@ def _spreads(bought: ClassStatistics) -> np.ndarray:
     assert bought.second_moments is not None
     variances = np.maximum(bought.second_moments - bought.means**2, 0.0)
     weights = bought.sizes / bought.sizes.sum()
-    return np.maximum(np.sqrt(weights @ variances), SMALLEST_SPREAD)
+    spreads: np.ndarray = np.maximum(np.sqrt(weights @ variances), SMALLEST_SPREAD)
+    return spreads

@@ -105,7 +105,7 @@ def _scattered(size: int) -> npt.NDArray[np.float64]:
 
 
 @njit(cache=True, nogil=True)
-def _nearest(points, centres):  # type: ignore[no-untyped-def]
+def _nearest(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
     width, rows = points.shape
     codes = np.empty(rows, dtype=np.int32)
     for row in range(rows):

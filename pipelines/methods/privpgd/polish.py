@@ -22,7 +22,6 @@ a sound one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +31,8 @@ from understudy.pipelines.methods.privpgd.polish_kernel import (
     LINK_MEAN,
     LINK_SIGMOID,
     LINK_THRESHOLD,
+    Fibres,
+    Scores,
     count_tables,
     redraw,
     sweep,
@@ -47,34 +48,6 @@ PROHIBITIVE = 1e12
 # Gaps then stay within some ten counts, and the descent that follows closes them.
 REDRAW_STRENGTH = 0.1
 LINKS = {"mean": LINK_MEAN, "threshold": LINK_THRESHOLD, "sigmoid": LINK_SIGMOID}
-
-
-class Fibres(NamedTuple):
-    """All gap tables in one buffer; a layout of a table has the fibre's column last, with stride 1."""
-
-    gaps: Float32Array
-    weight: Float32Array  # per layout
-    start: Int64Array  # per layout: where it begins in `gaps`
-    order: Int32Array  # per layout: how many columns
-    columns: Int32Array  # [layouts, max order], the fibre's column last
-    strides: Int64Array  # [layouts, max order]
-    of_column: Int32Array  # layouts sorted by their last column
-    column_start: Int32Array  # [columns + 1] into of_column
-    group: Int32Array  # [layouts, 2]: first and end layout of the table; empty for rules
-
-
-class Scores(NamedTuple):
-    """The penalised statistics: every row's score in each, and the sums of their terms."""
-
-    tables: Float64Array  # [statistics, codes of all columns]
-    start: Int64Array  # per column: where its codes begin
-    rows: Float64Array  # [rows, statistics]
-    totals: Float64Array  # [statistics]
-    links: Int32Array
-    value: Float64Array
-    attract: Float64Array
-    repel: Float64Array
-    softness: Float64Array
 
 
 def polish(

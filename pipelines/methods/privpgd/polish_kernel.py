@@ -1,30 +1,68 @@
-"""The compiled sweeps of `polish`; arrays as in its `Fibres` and `Scores`."""
+"""The compiled sweeps of `polish`, and the arrays that they go over."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit
+
+Int32Array = npt.NDArray[np.int32]
+Int64Array = npt.NDArray[np.int64]
+Float32Array = npt.NDArray[np.float32]
+Float64Array = npt.NDArray[np.float64]
 
 LINK_MEAN, LINK_THRESHOLD, LINK_SIGMOID = 0, 1, 2
 
 
+class Fibres(NamedTuple):
+    """All gap tables in one buffer; a layout of a table has the fibre's column last, with stride 1."""
+
+    gaps: Float32Array
+    weight: Float32Array  # per layout
+    start: Int64Array  # per layout: where it begins in `gaps`
+    order: Int32Array  # per layout: how many columns
+    columns: Int32Array  # [layouts, max order], the fibre's column last
+    strides: Int64Array  # [layouts, max order]
+    of_column: Int32Array  # layouts sorted by their last column
+    column_start: Int32Array  # [columns + 1] into of_column
+    group: Int32Array  # [layouts, 2]: first and end layout of the table; empty for rules
+
+
+class Scores(NamedTuple):
+    """The penalised statistics: every row's score in each, and the sums of their terms."""
+
+    tables: Float64Array  # [statistics, codes of all columns]
+    start: Int64Array  # per column: where its codes begin
+    rows: Float64Array  # [rows, statistics]
+    totals: Float64Array  # [statistics]
+    links: Int32Array
+    value: Float64Array
+    attract: Float64Array
+    repel: Float64Array
+    softness: Float64Array
+
+
 @njit(cache=True, nogil=True)
-def link_value(kind, score):  # type: ignore[no-untyped-def]
+def link_value(kind: int, score: float) -> float:
     if kind == LINK_MEAN:
         return score
     if kind == LINK_THRESHOLD:
         return 1.0 if score > 0.0 else 0.0
-    return 1.0 / (1.0 + np.exp(-score))
+    return float(1.0 / (1.0 + np.exp(-score)))
 
 
 @njit(cache=True, nogil=True)
-def _penalty(total, rows, value, attract, repel, softness):  # type: ignore[no-untyped-def]
+def _penalty(total: float, rows: int, value: float, attract: float, repel: float, softness: float) -> float:
     squared = (total / rows - value) ** 2
     return attract * squared + repel / (softness + squared)
 
 
 @njit(cache=True, nogil=True)
-def count_tables(codes, start, order, columns, strides, cells):  # type: ignore[no-untyped-def]
+def count_tables(
+    codes: np.ndarray, start: np.ndarray, order: np.ndarray, columns: np.ndarray, strides: np.ndarray, cells: int
+) -> np.ndarray:
     """Counts of all tables, one after the other, in a single pass over the rows."""
     counts = np.zeros(cells, dtype=np.int64)
     for row in range(codes.shape[0]):
@@ -37,7 +75,7 @@ def count_tables(codes, start, order, columns, strides, cells):  # type: ignore[
 
 
 @njit(cache=True, nogil=True)
-def _gap_costs(codes, row, column, size, fibres, cost):  # type: ignore[no-untyped-def]
+def _gap_costs(codes: np.ndarray, row: int, column: int, size: int, fibres: Fibres, cost: np.ndarray) -> np.float32:
     """Fill `cost` with the weighted gaps that each code of the column would meet; returns what leaving a code saves."""
     cost[:size] = 0.0
     saved = np.float32(0.0)
@@ -56,7 +94,7 @@ def _gap_costs(codes, row, column, size, fibres, cost):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def _move(codes, row, column, code, fibres):  # type: ignore[no-untyped-def]
+def _move(codes: np.ndarray, row: int, column: int, code: int, fibres: Fibres) -> None:
     now = codes[row, column]
     codes[row, column] = code
     for entry in range(fibres.column_start[column], fibres.column_start[column + 1]):
@@ -73,7 +111,15 @@ def _move(codes, row, column, code, fibres):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def redraw(codes, row_order, column_order, sizes, fibres, strength, rng):  # type: ignore[no-untyped-def]
+def redraw(
+    codes: np.ndarray,
+    row_order: np.ndarray,
+    column_order: np.ndarray,
+    sizes: np.ndarray,
+    fibres: Fibres,
+    strength: np.float32,
+    rng: np.random.Generator,
+) -> None:
     """Draw every code anew given the rest of the table, of density exp(-strength / 2 x weighted squared gaps)."""
     cost = np.empty(sizes.max(), dtype=np.float32)
     for row in row_order:
@@ -94,7 +140,14 @@ def redraw(codes, row_order, column_order, sizes, fibres, strength, rng):  # typ
 
 
 @njit(cache=True, nogil=True)
-def sweep(codes, row_order, column_order, sizes, fibres, scores):  # type: ignore[no-untyped-def]
+def sweep(
+    codes: np.ndarray,
+    row_order: np.ndarray,
+    column_order: np.ndarray,
+    sizes: np.ndarray,
+    fibres: Fibres,
+    scores: Scores,
+) -> int:
     """One pass over all rows and columns; returns the number of codes moved."""
     score_tables, score_start, row_scores, totals, links, value, attract, repel, softness = scores
     rows = codes.shape[0]

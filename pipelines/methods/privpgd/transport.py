@@ -87,7 +87,18 @@ class CpuParticles:
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _displace(points, axes, directions, low, span, tables, slices, bins, moves, gaps):  # type: ignore[no-untyped-def]
+def _displace(
+    points: np.ndarray,
+    axes: np.ndarray,
+    directions: np.ndarray,
+    low: np.ndarray,
+    span: np.ndarray,
+    tables: np.ndarray,
+    slices: np.ndarray,
+    bins: int,
+    moves: np.ndarray,
+    gaps: np.ndarray,
+) -> float:
     """Fill `moves` [coordinates, rows] with width times the mean displacement over the directions."""
     rows = points.shape[1]
     width = len(axes)
@@ -123,10 +134,10 @@ def _displace(points, axes, directions, low, span, tables, slices, bins, moves, 
             else:
                 for i in range(rows):
                     move[i] += share * gaps[i]
-    return loss / (rows * len(slices))
+    return float(loss / (rows * len(slices)))
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _move(along, move, rate):  # type: ignore[no-untyped-def]
+def _move(along: np.ndarray, move: np.ndarray, rate: np.float32) -> None:
     for i in range(len(along)):
         along[i] += rate * move[i]

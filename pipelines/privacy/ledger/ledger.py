@@ -279,7 +279,7 @@ class Ledger:
                 f"{prefix!r} names {what}.",
                 "Give at least 6 digits of the charge's id; `understudy ledger history` lists them.",
             )
-        return found[0]
+        return str(found[0])
 
     def charges(self, account: str) -> list[Charge]:
         return self._charges_where(charges.c.account == account)

@@ -64,7 +64,8 @@ class GaussianTable:
     @staticmethod
     def halves(words: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """The 32 bits that each of these draws has used so far."""
-        return words.view(np.uint32)[positions].astype(np.uint64)
+        used: np.ndarray = words.view(np.uint32)[positions].astype(np.uint64)
+        return used
 
     def resolve(self, halves: np.ndarray, randomness: RandomSource) -> np.ndarray:
         """The draws that begin with these bits, decided with 32 more each and, if need be, with as many as it takes."""

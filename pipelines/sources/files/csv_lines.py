@@ -85,7 +85,7 @@ def _more(stream: pa.NativeFile, rest: np.ndarray, wanted: int) -> tuple[np.ndar
     """The rest and the bytes after it; at the end of the stream, which is told, a last line break is supplied."""
     block = np.empty(len(rest) + wanted + 1, np.uint8)
     block[: len(rest)] = rest
-    found = stream.readinto(memoryview(block)[len(rest) : -1])
+    found = stream.readinto(block.data[len(rest) : -1])
     end = len(rest) + found
     if not found and end and block[end - 1] not in (LF, CR):
         block[end] = LF

@@ -135,7 +135,7 @@ class ParquetSource(InParts):
 
 
 def _may_be_held(file: pq.ParquetFile, row_group: int, columns: int) -> bool:
-    return file.metadata.row_group(row_group).num_rows * columns <= CODED_VALUES
+    return bool(file.metadata.row_group(row_group).num_rows * columns <= CODED_VALUES)
 
 
 def _coded(opened: OpenFile, row_group: int, columns: Sequence[str]) -> dict[str, pa.DictionaryArray]:
@@ -193,7 +193,7 @@ def _check_agreement(first_path: Path, first: pa.Schema, path: Path, schema: pa.
 
 
 def _is_text(type_: pa.DataType) -> bool:
-    return pa.types.is_string(type_) or pa.types.is_large_string(type_)
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
 
 
 @contextmanager

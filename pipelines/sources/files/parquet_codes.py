@@ -129,11 +129,11 @@ def _is_plain(chunk: pq.ColumnChunkMetaData, leaf: pq.ColumnSchema, type_: pa.Da
         return False
     physical = chunk.physical_type
     if pa.types.is_integer(type_):
-        return physical == ("INT64" if type_.bit_width == 64 else "INT32")
+        return bool(physical == ("INT64" if type_.bit_width == 64 else "INT32"))
     if pa.types.is_timestamp(type_):
         stored = json.loads(leaf.logical_type.to_json()).get("timeUnit")
-        return physical == "INT64" and _UNITS.get(type_.unit) == stored
-    return (
+        return bool(physical == "INT64" and _UNITS.get(type_.unit) == stored)
+    return bool(
         (pa.types.is_float32(type_) and physical == "FLOAT")
         or (pa.types.is_float64(type_) and physical == "DOUBLE")
         or (pa.types.is_date32(type_) and physical == "INT32")

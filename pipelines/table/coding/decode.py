@@ -84,16 +84,19 @@ def _wholes(bins: np.ndarray, column: DomainColumn, rng: np.random.Generator) ->
     edges = np.array(column.edges, np.int64)
     low, high = edges[bins], edges[bins + 1]
     if not column.log_scale:
-        return rng.integers(low, high)
+        whole: np.ndarray = rng.integers(low, high)
+        return whole
     start = edges[0]
     offsets = _on_log_scale((low - start).astype(float), (high - start).astype(float), 0.0, rng.random(len(bins)))
-    return np.clip(start + np.floor(offsets).astype(np.int64), low, high - 1)
+    drawn: np.ndarray = np.clip(start + np.floor(offsets).astype(np.int64), low, high - 1)
+    return drawn
 
 
 def _on_log_scale(low: np.ndarray, high: np.ndarray, start: float, share: np.ndarray) -> np.ndarray:
     """Uniform in log(1 + x - start), the scale on which such bins have equal width."""
     from_, to = np.log1p(low - start), np.log1p(high - start)
-    return start + np.expm1(from_ * (1.0 - share) + to * share)
+    values: np.ndarray = start + np.expm1(from_ * (1.0 - share) + to * share)
+    return values
 
 
 def _rounded(values: np.ndarray, bins: np.ndarray, edges: np.ndarray, decimals: int) -> np.ndarray:

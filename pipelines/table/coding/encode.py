@@ -90,7 +90,8 @@ def _looked_up(values: pa.DictionaryArray, column: DomainColumn) -> np.ndarray:
             codes = np.empty(len(values), table.dtype)
             look_up(positions, table, codes)
             return codes
-    return table[_ints(pc.fill_null(pc.cast(indices, pa.int64()), len(values.dictionary)))]
+    looked_up: np.ndarray = table[_ints(pc.fill_null(pc.cast(indices, pa.int64()), len(values.dictionary)))]
+    return looked_up
 
 
 def readable(type_: pa.DataType, kind: Kind) -> bool:
@@ -102,7 +103,7 @@ def readable(type_: pa.DataType, kind: Kind) -> bool:
     if pa.types.is_null(type_) or _is_text(type_):
         return True
     if kind in ("date", "datetime"):
-        return pa.types.is_date(type_) or pa.types.is_timestamp(type_)
+        return bool(pa.types.is_date(type_) or pa.types.is_timestamp(type_))
     if _is_number(type_):
         return True
     return kind == "category" and not pa.types.is_nested(type_) and _has_text(type_)
@@ -119,7 +120,7 @@ def _plain(values: pa.Array) -> pa.Array:
 
 
 def _is_text(type_: pa.DataType) -> bool:
-    return (
+    return bool(
         pa.types.is_string(type_)
         or pa.types.is_large_string(type_)
         or pa.types.is_string_view(type_)
@@ -130,7 +131,7 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _is_number(type_: pa.DataType) -> bool:
-    return (
+    return bool(
         pa.types.is_boolean(type_)
         or pa.types.is_integer(type_)
         or pa.types.is_floating(type_)
@@ -157,10 +158,12 @@ def _ints(values: pa.Array) -> np.ndarray:
     """Whole numbers, booleans, dates or moments as int64, too large ones as the largest; nulls arbitrary."""
     if pa.types.is_uint64(values.type):
         clipped = np.minimum(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), np.uint64(INT64_MAX))
-        return clipped.astype(np.int64)
+        small: np.ndarray = clipped.astype(np.int64)
+        return small
     if pa.types.is_date32(values.type):
         values = values.view(pa.int32())
-    return pc.fill_null(pc.cast(values, pa.int64()), 0).to_numpy(zero_copy_only=False)
+    ints: np.ndarray = pc.fill_null(pc.cast(values, pa.int64()), 0).to_numpy(zero_copy_only=False)
+    return ints
 
 
 def _numbers(values: pa.Array) -> np.ndarray:
@@ -170,8 +173,11 @@ def _numbers(values: pa.Array) -> np.ndarray:
     if _is_text(values.type):
         trimmed = pc.ascii_trim_whitespace(_text(values))
         spelled = pc.if_else(pc.match_substring_regex(trimmed, NUMBER_TEXT), trimmed, "nan")
-        return pc.fill_null(pc.cast(spelled, pa.float64()), 0.0).to_numpy(zero_copy_only=False)
-    return pc.fill_null(pc.cast(values, pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False)
+        doubles = pc.cast(spelled, pa.float64())
+    else:
+        doubles = pc.cast(values, pa.float64(), safe=False)
+    numbers: np.ndarray = pc.fill_null(doubles, 0.0).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def _encode_number(values: pa.Array, column: DomainColumn, codes: np.ndarray) -> None:

@@ -37,7 +37,9 @@ def read_numbers(values: pa.Array, column: DomainColumn) -> np.ndarray:
         return read_numbers(pc.run_end_decode(values), column)
     if pa.types.is_dictionary(values.type):
         table = np.append(read_numbers(values.dictionary, column), np.nan)
-        return table[pc.fill_null(values.indices.cast(pa.int64()), len(table) - 1).to_numpy(zero_copy_only=False)]
+        indices = pc.fill_null(values.indices.cast(pa.int64()), len(table) - 1)
+        looked_up: np.ndarray = table[indices.to_numpy(zero_copy_only=False)]
+        return looked_up
     if pa.types.is_null(values.type) or not readable(values.type, column.kind):
         return np.full(len(values), np.nan)
     if column.kind in ("date", "datetime"):
