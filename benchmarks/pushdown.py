@@ -12,7 +12,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -149,14 +149,14 @@ def _postgresql(frame: pd.DataFrame, url: str | None) -> Iterator[Contest]:
             with connection.cursor().copy(f"COPY {TABLE} FROM STDIN (FORMAT csv)") as copy:
                 copy.write(frame.to_csv(index=False, header=False))
             connection.execute(f"VACUUM ANALYZE {TABLE}")
-            source = PostgresSource(Database.parse(address, "--postgresql"), TABLE)
-            yield Contest(
-                "postgresql",
-                lambda cliques: pushdown_postgresql.count_in_postgresql(source, domain, cliques),
-                LocalTable(source, domain, unit, b"benchmark").stream_counts,
-                lambda cliques: pushdown_postgresql.is_cheaper(source, domain, cliques),
-                can_bin=True,
-            )
+            with closing(PostgresSource(Database.parse(address, "--postgresql"), TABLE)) as source:
+                yield Contest(
+                    "postgresql",
+                    lambda cliques: pushdown_postgresql.count_in_postgresql(source, domain, cliques),
+                    LocalTable(source, domain, unit, b"benchmark").stream_counts,
+                    lambda cliques: pushdown_postgresql.is_cheaper(source, domain, cliques),
+                    can_bin=True,
+                )
         finally:
             connection.execute(f"DROP TABLE {TABLE}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from prefect import flow
@@ -48,8 +49,9 @@ def release(spec: ReleaseSpec, base: Path = Path(), resume: bool = False, pay_ag
     measured = recall(plan, approval, books)
     if measured is None:
         check_ready(plan.spec, books, base)
-        table = normalize(ingest(plan.spec, base), plan)
-        measured = privatize(table, plan, approval, books)  # the only place that draws noise and spends budget
+        with closing(ingest(plan.spec, base)) as source:
+            table = normalize(source, plan)
+            measured = privatize(table, plan, approval, books)  # the only place that draws noise and spends budget
     if spec.rolling is not None:
         look_ahead(spec, plan, books)
     synthetic = generate.with_options(tags=device_tags(spec))(measured, plan, books)  # post-processing from here on

@@ -19,6 +19,7 @@ the data. Give changed data a new snapshot.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -82,8 +83,8 @@ class Synthesizer:
         reused = measured is not None
         if measured is None:
             key_for(books, planned.spec.privacy.account)  # or refuse before anything is paid
-            private = counted_here(given_source(table, planned.spec), planned)
-            measured = measure(private, planned, approval, books)
+            with closing(given_source(table, planned.spec)) as source:
+                measured = measure(counted_here(source, planned), planned, approval, books)
         payments = payments_since(books.ledger, self.spec, known)
         self._fitted = _Fitted(planned, approval, measured, reused, payments)
         return self

@@ -3,6 +3,7 @@ touches private rows, for the flow's tasks and the Python interface alike; hence
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,17 +25,21 @@ from understudy.pipelines.spec.model import ReleaseSpec
 
 @discreet("ingest")
 def named_source(spec: ReleaseSpec, base: Path) -> Source:
-    """The source the spec names, with the columns it declares. Reads no row."""
-    source = of_period(open_source(spec.source, base, spec), spec)
-    check_columns(source.schema(), spec)
-    return source
+    """The source the spec names, with the columns it declares. Reads no row. Whoever asked for it closes it."""
+    return _checked(of_period(open_source(spec.source, base, spec), spec), spec)
 
 
 @discreet("ingest")
 def given_source(table: Any, spec: ReleaseSpec) -> Source:
     """A table that a Python program holds, with the columns the spec declares."""
-    source = of_period(ArrowSource(arrow_table(table, spec)), spec)
-    check_columns(source.schema(), spec)
+    return _checked(of_period(ArrowSource(arrow_table(table, spec)), spec), spec)
+
+
+def _checked(source: Source, spec: ReleaseSpec) -> Source:
+    with ExitStack() as unless_sound:
+        unless_sound.callback(source.close)
+        check_columns(source.schema(), spec)
+        unless_sound.pop_all()
     return source
 
 

@@ -2,7 +2,7 @@
 
 A source knows nothing of units: at most k rows of an entity is the work of bounding.py, the same for all of them.
 What it owes is that a pass over it sees one state of the table, or fails: files are pinned (pinning.py), databases
-read under one snapshot.
+read under one snapshot. Whoever opens a source closes it once the passes are done: a snapshot and its lock end there.
 """
 
 from __future__ import annotations
@@ -49,6 +49,14 @@ class Source(Part, Protocol):
         """Rows by the source's metadata, before bounding. Private unless declared public."""
         ...
 
+    def close(self) -> None:
+        """Let go of what is held for reading (connections, snapshots, locks). Closing twice is closing once.
+
+        What was held is not taken again: a later read of a source that held something is an error, for it would see
+        another state than the reads before it.
+        """
+        ...
+
 
 class OneStream(ABC):
     """A source that one process reads from start to end."""
@@ -58,6 +66,9 @@ class OneStream(ABC):
 
     def parts(self) -> None:
         return None
+
+    def close(self) -> None:  # noqa: B027  nothing is held between two reads
+        """Nothing is held between two reads."""
 
 
 class InParts(ABC):
@@ -69,6 +80,9 @@ class InParts(ABC):
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         for part in self.parts():
             yield from part.read(columns, batch_rows)
+
+    def close(self) -> None:  # noqa: B027  nothing is held between two reads
+        """Nothing is held between two reads."""
 
 
 @dataclass(frozen=True)

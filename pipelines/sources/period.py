@@ -75,6 +75,9 @@ class PeriodSource:
         """Of all periods together: no more is known without reading."""
         return self.source.row_estimate()
 
+    def close(self) -> None:
+        self.source.close()
+
 
 def of_period(source: Source, spec: ReleaseSpec) -> Source:
     """The rows that a release may read: all of them, unless `rolling.column` says which are its period's."""

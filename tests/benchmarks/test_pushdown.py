@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from benchmarks.__main__ import main
 from tests.postgres import server
 
 
-# The source holds its lock for its life, so the benchmark's DROP TABLE waits for it.
-@pytest.mark.skip(reason="the benchmark cannot drop its table while its source lives: to be closed first")
 def test_engine_and_stream_count_alike(tmp_path, capsys):
     address = str(server().get_uri())
     options = ["--data", str(tmp_path), "--rows", "3000", "--repeat", "1", "--postgresql", address]

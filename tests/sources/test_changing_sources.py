@@ -262,7 +262,7 @@ def test_who_waits_to_rewrite_the_table_makes_reading_fail_in_the_end(
     between_passes(begin)
     with pytest.raises(SourceError, match="had to wait too long"):
         most_of_anyone(visits)
-    visits._held.close()
+    visits.close()
     clustering.join(30)
     assert not clustering.is_alive()
     assert most_of_anyone(opened(warehouse.uri, f"{warehouse.schema}.visits")) == CAP

@@ -6,6 +6,7 @@ import pickle
 from collections import Counter
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.sources.bounded import ODD, kept
@@ -191,3 +192,27 @@ def test_addresses_that_a_spec_may_not_have(uri: str) -> None:
     with pytest.raises(SpecError) as caught:
         open_source(SourceSpec(uri=uri, table="t", snapshot="s"), Path())
     assert "secret" not in str(caught.value).replace("another secret", "")
+
+
+def test_a_closed_source_holds_no_lock_and_is_not_read_again(warehouse: Warehouse) -> None:
+    warehouse.execute("CREATE TABLE visits AS SELECT g AS x FROM generate_series(1, 10) g")
+    source = opened(warehouse, f"{warehouse.schema}.visits")
+    parts = source.parts()
+    assert parts is not None
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        warehouse.execute("SET lock_timeout = '50ms'", "DROP TABLE visits")
+    source.close()
+    source.close()
+    with pytest.raises(SourceError, match="was closed"):
+        list(source.read(["x"]))
+    with pytest.raises(SourceError):
+        list(parts[0].read(["x"]))
+    warehouse.execute("SET lock_timeout = '1s'", "DROP TABLE visits")
+
+
+def test_a_source_that_is_closed_before_it_is_read_connects_to_nothing(warehouse: Warehouse) -> None:
+    warehouse.execute("CREATE TABLE visits AS SELECT 1 AS x")
+    source = opened(warehouse, f"{warehouse.schema}.visits")
+    source.close()
+    with pytest.raises(SourceError, match="was closed"):
+        list(source.read(["x"]))

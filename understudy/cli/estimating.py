@@ -6,6 +6,7 @@ only if the spec says `source.rows_are_public`; else the estimate is for a numbe
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,8 @@ def table_size(spec: ReleaseSpec, base: Path, assumed: int | None) -> TableSize:
     from understudy.pipelines.sources import opening
 
     try:
-        rows = opening.open_source(spec.source, base).row_estimate()
+        with closing(opening.open_source(spec.source, base)) as source:
+            rows = source.row_estimate()
     except UnderstudyError as problem:
         return TableSize(ASSUMED_ROWS, f"assumed, since the metadata cannot be read: {problem}")
     if rows is None:

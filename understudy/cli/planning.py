@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -38,13 +39,14 @@ def print_plan(path: Path, assume_rows: int | None, as_json: bool, at: dt.dateti
     spec = load_spec(path, at, any_snapshot=not as_json)  # `show_plan` judges it, by the ledger
     plan = plan_release(spec).plan
     check_schedule(spec)
-    source = open_source(spec.source, path.parent, spec)  # refuses what is no source; opens nothing
+    with closing(open_source(spec.source, path.parent, spec)) as source:  # refuses what is no source; opens nothing
+        place = missing(source)
     rows = table_size(spec, path.parent, assume_rows)
     if as_json:
         click.echo(json.dumps(plan_json(spec, plan, rows), indent=2))
         return
     require_apart(spec, path.parent)
-    if (place := missing(source)) is not None:
+    if place is not None:
         click.echo(f"   ! there is no {place} here: a release would fail on this machine")
     show_plan(spec, plan, rows, source_identity(spec.source, path.parent))
 

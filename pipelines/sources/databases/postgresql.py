@@ -3,7 +3,8 @@
 One snapshot. The first read opens a read-only transaction, locks the table against being rewritten (ACCESS SHARE,
 which conflicts with CLUSTER, VACUUM FULL, TRUNCATE and ALTER TABLE alone), then exports its snapshot and counts the
 pages; every later read, also in another process, imports the snapshot. So all reads see the same rows on the same
-pages, whoever writes to the table meanwhile. The lock comes first: rows that TRUNCATE or a rewrite took away are lost
+pages, whoever writes to the table meanwhile, until the source is closed: then transaction, snapshot and lock end. The
+lock comes first: rows that TRUNCATE or a rewrite took away are lost
 to older snapshots too. Somebody who waits to rewrite the table makes further reads wait; after LOCK_TIMEOUT they
 fail, and nothing is spent.
 
@@ -121,12 +122,13 @@ class PostgresSource:
 
     def parts(self) -> Sequence[PostgresPart] | None:
         schema, name, kind, columns = self._catalogued
-        if kind not in _TABLES or self._held.pages is None:
+        held = self._snapshot
+        if kind not in _TABLES or held.pages is None:
             return None
-        starts = range(0, max(1, self._held.pages), PAGES_A_PART)
+        starts = range(0, max(1, held.pages), PAGES_A_PART)
         ends = [*starts[1:], None]
         return [
-            PostgresPart(self.database, schema, name, columns, first, end, self._held.snapshot)
+            PostgresPart(self.database, schema, name, columns, first, end, held.snapshot)
             for first, end in zip(starts, ends, strict=True)
         ]
 
@@ -141,7 +143,7 @@ class PostgresSource:
         wanted = [self.column(name) for name in columns]
         selected = sql.SQL(", ").join(column.expression() for column in wanted)
         query = sql.SQL("SELECT {} FROM {}").format(selected, self.identifier())
-        yield from _stream(self.database, self._held.snapshot, query, wanted, batch_rows)
+        yield from _stream(self.database, self._snapshot.snapshot, query, wanted, batch_rows)
 
     def row_estimate(self) -> int | None:
         with connected(self.database, SourceError, _DOING) as connection:
@@ -152,6 +154,12 @@ class PostgresSource:
                 [list(_TABLES), schema, name],
             ).fetchone()
         return int(found[0]) if found and found[0] >= 0 else None
+
+    def close(self) -> None:
+        """Ends the snapshot and its lock. A closed source cannot be read again: it would see other rows."""
+        held = self.__dict__.setdefault("_held", None)
+        if held is not None:
+            held.close()
 
     def column(self, name: str) -> PostgresColumn:
         return _listed(self._catalogued[3], name)
@@ -164,7 +172,7 @@ class PostgresSource:
 
     def stream(self, query: Any, columns: Sequence[PostgresColumn]) -> Iterator[pa.RecordBatch]:
         """What a query finds under the snapshot that every other read of this source sees too."""
-        return _stream(self.database, self._held.snapshot, query, columns, BATCH_ROWS, work_memory="256MB")
+        return _stream(self.database, self._snapshot.snapshot, query, columns, BATCH_ROWS, work_memory="256MB")
 
     @cached_property
     def _catalogued(self) -> tuple[str, str, str, tuple[PostgresColumn, ...]]:
@@ -190,8 +198,14 @@ class PostgresSource:
         listed = tuple(PostgresColumn(str(column), str(kind_)) for column, kind_ in columns)
         return schema, name, "inherited" if inherited else kind, listed
 
+    @property
+    def _snapshot(self) -> _HeldSnapshot:
+        if self._held is None or not self._held.close.alive:
+            raise SourceError(f"the source {self.table!r} was closed before it was read", "open it again")
+        return self._held
+
     @cached_property
-    def _held(self) -> _HeldSnapshot:
+    def _held(self) -> _HeldSnapshot | None:
         schema, name, kind, _ = self._catalogued
         return _HeldSnapshot(self.database, schema, name, kind)
 
@@ -200,7 +214,7 @@ class PostgresSource:
 
 
 class _HeldSnapshot:
-    """Keeps a read-only transaction open so that others may read what it sees, for as long as the source lives."""
+    """Keeps a read-only transaction open so that others may read what it sees, until it is closed."""
 
     def __init__(self, database: Database, schema: str, table: str, kind: str) -> None:
         import psycopg

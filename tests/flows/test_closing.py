@@ -1,0 +1,50 @@
+"""A release lets go of its source once it is measured, or once measuring failed: nobody has to wait for its process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from click.testing import Result
+
+from tests.flows.conftest import Clinic
+from tests.warehouse import Warehouse
+
+Run = Callable[..., Result]
+
+COLUMNS = (
+    "g::text AS patient_id, g AS visit_id, g % 100 AS age, 'F' AS sex, {charge} AS charge,"
+    " DATE '2026-03-01' AS visited_on, 'A' AS ward, g % 2 = 0 AS smoker FROM generate_series(1, 300) g"
+)
+
+pytestmark = pytest.mark.prefect
+
+
+def release_of(warehouse: Warehouse, clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch) -> Result:
+    monkeypatch.setenv("WAREHOUSE_URL", warehouse.uri)
+    table = f'"postgresql+env://WAREHOUSE_URL", table: {warehouse.schema}.visits'
+    return run("release", clinic.write(('"duckdb:///clinic.duckdb", table: visits', table)))
+
+
+def test_a_table_can_be_dropped_as_soon_as_it_is_released(
+    clinic: Clinic, run: Run, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.execute(f"CREATE TABLE visits AS SELECT {COLUMNS.format(charge='10.0::float8')}")
+    released = release_of(warehouse, clinic, run, monkeypatch)
+    assert released.exit_code == 0, released.output
+    warehouse.execute("SET lock_timeout = '1s'", "DROP TABLE visits")
+
+
+def test_a_table_can_be_dropped_when_measuring_it_failed(
+    clinic: Clinic, run: Run, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.execute(
+        f"CREATE TABLE base AS SELECT {COLUMNS.format(charge='0.0::float8')}",
+        "CREATE VIEW visits AS SELECT patient_id, visit_id, age, sex, 1 / charge AS charge, visited_on, ward, smoker"
+        " FROM base",
+    )
+    released = release_of(warehouse, clinic, run, monkeypatch)
+    assert released.exit_code != 0
+    assert "SQLSTATE 22012" in released.output
+    warehouse.execute("SET lock_timeout = '1s'", "DROP TABLE base CASCADE")
+    assert clinic.charges == []
