@@ -13,8 +13,9 @@ import pyarrow as pa
 from understudy.pipelines.methods.base import PrivateTable
 from understudy.pipelines.table.coding.decode import decode_column
 from understudy.pipelines.table.coding.encode import encode_column
+from understudy.pipelines.table.coding.grid import bounds, stretched
 from understudy.pipelines.table.domain import DomainColumn, TableDomain
-from understudy.pipelines.table.reading.numbers import bounds, read_numbers, stretched
+from understudy.pipelines.table.reading.values import read_numbers
 
 
 def read_vectors(table: PrivateTable, label: str) -> tuple[np.ndarray, np.ndarray]:

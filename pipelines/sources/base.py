@@ -20,7 +20,7 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources.ids import is_key
 from understudy.pipelines.spec.columns import IdentifierColumn, ModelledColumn, TensorColumn
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.coding.encode import readable
+from understudy.pipelines.table.reading.arrow import readable
 from understudy.pipelines.table.tensors import type_problem
 
 BATCH_ROWS = 262_144

@@ -1,19 +1,14 @@
 """Tables a Python program holds, as Arrow: Arrow itself, whatever speaks its PyCapsule interface, pandas frames.
 
 Reading is total and row by row. Arrow infers one type for a whole pandas column of objects and fails, quoting a value,
-where they are mixed. Here such a column becomes text, each value by itself, spelled so that it is coded as the same
-value of a typed column is: 7, 7.0 and "7" alike, true as 1, dates in ISO form, None and NaN as null, and anything
-that is no value (a list, an object) as a text that nobody lists. Cells of tensor columns become lists of numbers; one
-that is no array of numbers has none, so that it is read as a tensor of another shape is. Columns the spec does not
-name are not looked at: of those the table keeps the name alone.
+where they are mixed. Here such a column becomes text, each value by itself (`reading.objects`). Cells of tensor
+columns become lists of numbers; one that is no array of numbers has none, so that it is read as a tensor of another
+shape is. Columns the spec does not name are not looked at: of those the table keeps the name alone.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import sys
-from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,12 +17,10 @@ import pyarrow as pa
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.spec.columns import CategoryColumn, IdentifierColumn, TensorColumn
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.reading.objects import Spelling, spelling
 
 if TYPE_CHECKING:
     import pandas as pd
-
-UNREADABLE = "\0"
-Spelling = Callable[[Any], str | None]
 
 
 def arrow_table(table: Any, spec: ReleaseSpec) -> pa.Table:
@@ -60,7 +53,7 @@ def _column(name: str, values: pd.Series, spec: ReleaseSpec) -> pa.Array | pa.Ch
     import pandas as pd
 
     dtype, declared = values.dtype, spec.columns.get(name)
-    spell = _spelling(declared.values if isinstance(declared, CategoryColumn) else ())
+    spell = spelling(declared.values if isinstance(declared, CategoryColumn) else ())
     if isinstance(dtype, pd.CategoricalDtype):
         codes = values.cat.codes.to_numpy()
         return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), _texts(dtype.categories, spell))
@@ -81,65 +74,6 @@ def _texts(values: pd.Series | pd.Index, spell: Spelling) -> pa.Array:
         return pa.array(found, pa.large_string(), from_pandas=True)  # text throughout, as nearly always
     except (pa.ArrowException, TypeError, ValueError):
         return pa.array([spell(value) for value in found], pa.large_string())
-
-
-def _spelling(listed: Sequence[Any]) -> Spelling:
-    """Each value as text that `encode` codes as it codes the value; `listed` are a category's, matched by number."""
-    texts = [str(value) for value in listed]
-    numbers = {number: text for text in reversed(texts) if (number := _number(text)) is not None}
-    truths = [[text for text in spelled if text in texts] or [spelled[0]] for spelled in _TRUTHS]
-
-    def spell(value: Any) -> str | None:
-        try:
-            return _spelled(value)
-        except Exception:
-            return UNREADABLE
-
-    def _spelled(value: Any) -> str | None:
-        if _is_missing(value):
-            return None
-        if isinstance(value, str):
-            return value.encode(errors="replace").decode()
-        if isinstance(value, bytes):
-            return value.decode(errors="replace")
-        if isinstance(value, bool | np.bool_):
-            return truths[int(value)][-1]
-        if isinstance(value, int | np.integer):
-            return str(int(value))
-        if isinstance(value, float | np.floating | Decimal):
-            number = float(value)
-            whole = number.is_integer() and abs(number) < 2**53
-            return numbers.get(number) or (str(int(number)) if whole else repr(number))
-        if isinstance(value, np.datetime64):
-            value = value.astype("datetime64[us]").item()
-        if isinstance(value, dt.datetime):
-            moment = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
-            return dt.datetime(*moment.timetuple()[:6], moment.microsecond).isoformat(" ", "microseconds")
-        return value.isoformat() if isinstance(value, dt.date) else UNREADABLE
-
-    return spell
-
-
-_TRUTHS = (("0", "False", "false"), ("1", "True", "true"))
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if np.isfinite(number) and "_" not in text else None
-
-
-def _is_missing(value: Any) -> bool:
-    """None, NaN of any kind, NaT and pandas' NA: what pandas itself takes for missing in a column of objects."""
-    import pandas as pd
-
-    if value is None or value is pd.NA or value is pd.NaT:
-        return True
-    if isinstance(value, Decimal):
-        return value.is_nan()  # a signalling one refuses to be compared
-    return bool(np.isscalar(value) and value != value)
 
 
 def _tensors(values: pd.Series) -> pa.Array:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numba import njit
 
 from understudy.pipelines.sources.hashing import Hashes, hash_rows, hash_texts
-from understudy.pipelines.table.reading.dates import text_buffers
+from understudy.pipelines.table.reading.arrow import text_buffers
 
 _PURPOSE = "entity"
 

@@ -26,8 +26,9 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.periods import Period
-from understudy.pipelines.table.coding.encode import encode_column, readable
+from understudy.pipelines.table.coding.encode import encode_column
 from understudy.pipelines.table.domain import MICROSECONDS_A_DAY, DomainColumn
+from understudy.pipelines.table.reading.arrow import readable
 
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _WITHIN = 1

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from understudy.pipelines.table.coding.encode import code_type, encode_column
 from understudy.pipelines.table.domain import TableDomain
-from understudy.pipelines.table.reading.numbers import read_numbers
+from understudy.pipelines.table.reading.values import read_numbers
 from understudy.pipelines.table.tensors import read_tensor
 
 Kept: TypeAlias = Any

@@ -17,8 +17,9 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources.frames import arrow_table
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import spec_of
-from understudy.pipelines.table.coding.encode import encode, readable
+from understudy.pipelines.table.coding.encode import encode
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.reading.arrow import readable
 from understudy.pipelines.table.tensors import read_tensor
 
 COLUMNS: dict[str, dict[str, Any]] = {

@@ -11,7 +11,8 @@ from understudy.pipelines.methods.gaussian.copula import marginals_of
 from understudy.pipelines.methods.gaussian.layout import Layout
 from understudy.pipelines.methods.gaussian.noisy_moments import estimates_of
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.table.reading.numbers import bounds, read_numbers, to_grid
+from understudy.pipelines.table.coding.grid import bounds, to_grid
+from understudy.pipelines.table.reading.values import read_numbers
 from understudy.pipelines.table.synthetic import Synthetic
 
 DEVIATIONS = 6.0

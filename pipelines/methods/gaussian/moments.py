@@ -20,7 +20,8 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from understudy.pipelines.methods.gaussian.layout import Layout
 from understudy.pipelines.table.coding.encode import encode_column
-from understudy.pipelines.table.reading.numbers import read_numbers, to_grid
+from understudy.pipelines.table.coding.grid import to_grid
+from understudy.pipelines.table.reading.values import read_numbers
 
 BLOCK_ROWS = 2**14
 MAX_GRID = 2**12

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from understudy.pipelines.methods.gaussian.layout import Layout
 from understudy.pipelines.methods.gaussian.model import ClassModel
 from understudy.pipelines.table.coding.decode import decode_column
+from understudy.pipelines.table.coding.grid import bounds
 from understudy.pipelines.table.domain import DomainColumn
-from understudy.pipelines.table.reading.numbers import bounds
 
 CHUNK_ROWS = 250_000
 

@@ -43,8 +43,8 @@ from understudy.pipelines.methods.unit_values import read_vectors, to_batch, to_
 from understudy.pipelines.privacy.measurement import Measurement, Stored
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.coding.grid import bounds
 from understudy.pipelines.table.domain import TableDomain
-from understudy.pipelines.table.reading.numbers import bounds
 from understudy.pipelines.table.synthetic import Synthetic
 
 STATISTICS = "class-statistics"

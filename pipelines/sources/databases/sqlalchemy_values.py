@@ -13,10 +13,8 @@ Whole numbers, floats and booleans come as such from every driver. Lists, JSON a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy.types import NullType
 
 from understudy.pipelines.sources.databases.postgresql_connection import SETTINGS, python_encoding
+from understudy.pipelines.table.reading.objects import double, truth, whole, without_trailing_zeros, written
 
 
 @dataclass(frozen=True)
@@ -73,14 +72,14 @@ class StoredColumn:
         if pa.types.is_nested(type_):
             return pa.nulls(len(values), type_)
         if pa.types.is_boolean(type_):
-            return pa.array([_truth(value) for value in values], type_)
+            return pa.array([truth(value) for value in values], type_)
         if pa.types.is_integer(type_):
-            return pa.array([_whole(value) for value in values], type_)
+            return pa.array([whole(value) for value in values], type_)
         if pa.types.is_floating(type_):
-            return pa.array([_float(value) for value in values], type_)
-        texts = [_text(value, encoding) for value in values]
+            return pa.array([double(value) for value in values], type_)
+        texts = [written(value, encoding) for value in values]
         if isinstance(self.column.type, sa.Numeric):
-            texts = [text and _without_trailing_zeros(text) for text in texts]
+            texts = [text and without_trailing_zeros(text) for text in texts]
         return pa.array(texts, pa.string())
 
 
@@ -104,44 +103,3 @@ def prepared(connection: sa.Connection) -> str:
             connection.execute(sa.select(sa.func.set_config(name, SETTINGS[name], False)))
         return python_encoding(str(connection.exec_driver_sql("SHOW server_encoding").scalar()))
     return "utf-8"
-
-
-def _truth(value: Any) -> bool | None:
-    return bool(value) if isinstance(value, bool | int) else None
-
-
-def _whole(value: Any) -> int | None:
-    if isinstance(value, Decimal) and value.is_finite() and abs(value) < 2**63 and value == int(value):
-        value = int(value)
-    return int(value) if isinstance(value, int) and -(2**63) <= value < 2**63 else None
-
-
-def _float(value: Any) -> float | None:
-    if isinstance(value, int):
-        value = min(max(value, -(2**1000)), 2**1000)  # which a double holds
-    return float(value) if isinstance(value, int | float | Decimal) else None
-
-
-def _text(value: Any, encoding: str) -> str | None:
-    """How a value is written; null where nobody can say. Fixed notation, so that one number has one spelling."""
-    if value is None:
-        return None
-    try:
-        if isinstance(value, bytes | bytearray | memoryview):
-            return bytes(value).decode(encoding, "replace")
-        if isinstance(value, float) and math.isfinite(value):
-            value = Decimal(repr(value))
-        if isinstance(value, Decimal) and value.is_finite():
-            return f"{value:f}"
-        return str(value).encode(errors="replace").decode()
-    except Exception:  # what a driver's own type does when it is written is not known
-        return None
-
-
-def _without_trailing_zeros(text: str) -> str:
-    """1.0 and 1.00 are one number, and may be one entity's key."""
-    whole, point, fraction = text.partition(".")
-    if not (point and fraction.isdecimal() and whole.removeprefix("-").isdecimal()):
-        return text
-    fraction = fraction.rstrip("0")
-    return f"{whole}.{fraction}" if fraction else "0" if whole == "-0" else whole

@@ -11,25 +11,33 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-MICROSECONDS_A_DAY = 86_400_000_000
+from understudy.pipelines.table.domain import MICROSECONDS_A_DAY
+from understudy.pipelines.table.reading.arrow import INT64_MAX, is_text, text_buffers, texts, wholes
+
+_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
-def read_moments(texts: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
+def moments_of(values: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
+    """Microseconds since 1970, nulls arbitrary; and which texts could be read, None where every value can."""
+    type_ = values.type
+    if is_text(type_):
+        return read_moments(texts(values))
+    if pa.types.is_date32(type_):
+        return np.clip(wholes(values), -(10**8), 10**8) * MICROSECONDS_A_DAY, None
+    if pa.types.is_timestamp(type_) and type_.unit == "ns":
+        return wholes(values) // 1_000, None
+    factor = _MICROSECONDS["ms" if pa.types.is_date64(type_) else type_.unit]
+    bound = INT64_MAX // factor
+    return np.clip(wholes(values), -bound, bound) * factor, None
+
+
+def read_moments(values: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
     """Microseconds since 1970 and whether each text could be read; null texts give an arbitrary pair."""
-    offsets, data = text_buffers(texts)
-    moments = np.zeros(len(texts), np.int64)
-    readable = np.zeros(len(texts), np.bool_)
-    _read(offsets, data, moments, readable)
-    return moments, readable
-
-
-def text_buffers(texts: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
-    """The offsets (one more than rows) and bytes behind an array, without copying."""
-    _, offsets, data = texts.buffers()
-    if not len(texts) or offsets is None:
-        return np.zeros(len(texts) + 1, np.int64), np.zeros(0, np.uint8)
-    starts = np.frombuffer(offsets, np.int64, count=texts.offset + len(texts) + 1)[texts.offset :]
-    return starts, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
+    offsets, data = text_buffers(values)
+    moments = np.zeros(len(values), np.int64)
+    known = np.zeros(len(values), np.bool_)
+    _read(offsets, data, moments, known)
+    return moments, known
 
 
 @njit(cache=True, nogil=True)
@@ -83,7 +91,7 @@ def _offset_minutes(data: np.ndarray, at: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _read(offsets: np.ndarray, data: np.ndarray, moments: np.ndarray, readable: np.ndarray) -> None:
+def _read(offsets: np.ndarray, data: np.ndarray, moments: np.ndarray, known: np.ndarray) -> None:
     for row in range(len(moments)):
         at, end = offsets[row], offsets[row + 1]
         while at < end and (data[at] == 32 or 9 <= data[at] <= 13):
@@ -126,4 +134,4 @@ def _read(offsets: np.ndarray, data: np.ndarray, moments: np.ndarray, readable: 
                 continue
             moment += ((hours * 60 + minutes - east) * 60 + seconds) * 1_000_000 + microseconds
         moments[row] = moment
-        readable[row] = True
+        known[row] = True

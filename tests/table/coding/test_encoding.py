@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.table.coding.oracle import code_of
 from tests.table.coding.strategies import DOMAIN, arrays, columns, domain_of, odd_arrays, one_column_table
-from understudy.pipelines.table.coding.encode import code_type, encode, readable
+from understudy.pipelines.table.coding.encode import code_type, encode
+from understudy.pipelines.table.reading.arrow import readable
 
 
 def _codes(array: pa.Array, column) -> list[int]:

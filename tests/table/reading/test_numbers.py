@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from tests.table.coding.strategies import domain_of
-from understudy.pipelines.table.reading.numbers import read_numbers, to_grid
+from understudy.pipelines.table.coding.grid import to_grid
+from understudy.pipelines.table.reading.values import read_numbers
 
 [COLUMN] = domain_of({"x": {"type": "number", "min": 0.05, "max": 9000, "scale": "log", "nullable": True}}).columns
 
