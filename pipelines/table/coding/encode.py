@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from understudy.pipelines.table.coding.bucketing import bins_of, bucket, look_up
 from understudy.pipelines.table.domain import DomainColumn, TableDomain
-from understudy.pipelines.table.reading.arrow import plain
+from understudy.pipelines.table.reading.arrow import plain, unboxed
 from understudy.pipelines.table.reading.values import Reading, read
 
 
@@ -104,7 +104,7 @@ def _looked_up(values: pa.DictionaryArray, column: DomainColumn) -> np.ndarray:
             codes = np.empty(len(values), table.dtype)
             look_up(positions, table, codes)
             return codes
-    return table[pc.fill_null(pc.cast(indices, pa.int64()), len(values.dictionary)).to_numpy(zero_copy_only=False)]
+    return table.take(unboxed(pc.fill_null(pc.cast(indices, pa.int64()), len(values.dictionary))))
 
 
 def _is_narrow(values: pa.Array, column: DomainColumn) -> bool:

@@ -25,7 +25,7 @@ def readable(type_: pa.DataType, kind: Kind) -> bool:
     if pa.types.is_null(type_) or is_text(type_):
         return True
     if kind in ("date", "datetime"):
-        return pa.types.is_date(type_) or pa.types.is_timestamp(type_)
+        return bool(pa.types.is_date(type_) or pa.types.is_timestamp(type_))
     if is_number(type_):
         return True
     return kind == "category" and not pa.types.is_nested(type_) and _has_text(type_)
@@ -43,7 +43,7 @@ def plain(values: pa.Array) -> pa.Array:
 
 
 def is_text(type_: pa.DataType) -> bool:
-    return (
+    return bool(
         pa.types.is_string(type_)
         or pa.types.is_large_string(type_)
         or pa.types.is_string_view(type_)
@@ -54,7 +54,7 @@ def is_text(type_: pa.DataType) -> bool:
 
 
 def is_number(type_: pa.DataType) -> bool:
-    return (
+    return bool(
         pa.types.is_boolean(type_)
         or pa.types.is_integer(type_)
         or pa.types.is_floating(type_)
@@ -86,14 +86,20 @@ def text_buffers(values: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
     return starts, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
 
 
+def unboxed(values: pa.Array) -> np.ndarray:
+    """The numbers of an array without nulls, without copying where that can be."""
+    numbers: np.ndarray = values.to_numpy(zero_copy_only=False)
+    return numbers
+
+
 def wholes(values: pa.Array) -> np.ndarray:
     """Whole numbers, booleans, dates or moments as int64, too large ones as the largest; nulls arbitrary."""
     if pa.types.is_uint64(values.type):
-        clipped = np.minimum(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), np.uint64(INT64_MAX))
+        clipped: np.ndarray = np.minimum(unboxed(pc.fill_null(values, 0)), np.uint64(INT64_MAX))
         return clipped.astype(np.int64)
     if pa.types.is_date32(values.type):
         values = values.view(pa.int32())
-    return pc.fill_null(pc.cast(values, pa.int64()), 0).to_numpy(zero_copy_only=False)
+    return unboxed(pc.fill_null(pc.cast(values, pa.int64()), 0))
 
 
 def nulls(values: pa.Array) -> np.ndarray | None:

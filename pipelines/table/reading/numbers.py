@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from understudy.pipelines.table.reading.arrow import is_text, texts, wholes
+from understudy.pipelines.table.reading.arrow import is_text, texts, unboxed, wholes
 
 NUMBER_TEXT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?$"
 
@@ -21,5 +21,5 @@ def numbers_of(values: pa.Array) -> np.ndarray:
     if is_text(values.type):
         trimmed = pc.ascii_trim_whitespace(texts(values))
         spelled = pc.if_else(pc.match_substring_regex(trimmed, NUMBER_TEXT), trimmed, "nan")
-        return pc.fill_null(pc.cast(spelled, pa.float64()), 0.0).to_numpy(zero_copy_only=False)
-    return pc.fill_null(pc.cast(values, pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False)
+        return unboxed(pc.fill_null(pc.cast(spelled, pa.float64()), 0.0))
+    return unboxed(pc.fill_null(pc.cast(values, pa.float64(), safe=False), 0.0))

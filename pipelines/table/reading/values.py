@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from understudy.pipelines.table.domain import MICROSECONDS_A_DAY, DomainColumn
-from understudy.pipelines.table.reading.arrow import nulls, plain, readable
+from understudy.pipelines.table.reading.arrow import nulls, plain, readable, unboxed
 from understudy.pipelines.table.reading.dates import moments_of
 from understudy.pipelines.table.reading.numbers import numbers_of
 from understudy.pipelines.table.reading.words import NEITHER, places_of, truths_of
@@ -70,7 +70,7 @@ def read(values: pa.Array, column: DomainColumn) -> Reading:
     if pa.types.is_dictionary(values.type):
         entries = read(pa.concat_arrays([values.dictionary, pa.nulls(1, values.dictionary.type)]), column)
         places = pc.fill_null(pc.cast(values.indices, pa.int64()), len(values.dictionary))
-        return entries.at(places.to_numpy(zero_copy_only=False))
+        return entries.at(unboxed(places))
     if pa.types.is_null(values.type):
         return Reading(np.zeros(len(values), np.int64), null=np.ones(len(values), np.bool_))
     null = nulls(values)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from understudy.pipelines.table.reading.arrow import is_text, texts, wholes
+from understudy.pipelines.table.reading.arrow import is_text, texts, unboxed, wholes
 from understudy.pipelines.table.reading.numbers import numbers_of
 
 TRUTHS = {"false": 0, "true": 1, "f": 0, "t": 1, "no": 0, "yes": 1, "n": 0, "y": 1, "0": 0, "1": 1}
@@ -41,7 +41,7 @@ def places_of(values: pa.Array, listed: tuple[str | int, ...]) -> np.ndarray:
         for truth, names in enumerate(_SPELLED):
             for name in names:
                 of_truth[truth] = by_text.get(name, of_truth[truth])
-        return np.array(of_truth, np.int64)[wholes(values)]
+        return np.array(of_truth, np.int64).take(wholes(values))
     if pa.types.is_integer(type_):
         low, high = (0, 2**64) if pa.types.is_unsigned_integer(type_) else (-(2**63), 2**63)
         wide = pa.uint64() if low == 0 else pa.int64()
@@ -70,4 +70,4 @@ def _is_whole(text: str) -> bool:
 def _positions(values: pa.Array, listed: pa.Array, places: Sequence[int] | np.ndarray, absent: int) -> np.ndarray:
     """The place that goes with each value; the first of equal listed values counts."""
     found = pc.fill_null(pc.index_in(values, value_set=listed, skip_nulls=True), len(listed))
-    return np.append(np.asarray(places, np.int64), absent)[found.to_numpy(zero_copy_only=False)]
+    return np.append(np.asarray(places, np.int64), absent).take(unboxed(found))
