@@ -10,10 +10,10 @@ from prefect.cache_policies import NO_CACHE
 
 from understudy.pipelines.errors import ValidationFailed
 from understudy.pipelines.privacy.ledger.ledger import Ledger
-from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.stating import at_most
 from understudy.pipelines.releasing.keys import vouched
 from understudy.pipelines.releasing.recertifying import Certificate, recertify_release
+from understudy.pipelines.releasing.stores import store_of
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.tasks.telling.reporting import artifact_key
 
@@ -31,8 +31,7 @@ def check(place: str, with_ledger: bool) -> Certificate:
     workspace = Workspace.from_environment()
     if not with_ledger:
         return recertify_release(place, None, keys=vouched(workspace))
-    ledger, store = Ledger(workspace.ledger_url), MeasurementStore(workspace.measurements)
-    return recertify_release(place, ledger, store, vouched(workspace))
+    return recertify_release(place, Ledger(workspace.ledger_url), store_of(workspace), vouched(workspace))
 
 
 @flow(name="recertify", flow_run_name="recertify {places}", persist_result=False)

@@ -137,14 +137,14 @@ class Synthesizer:
         """An account that is open keeps its filter: what that cannot hold is refused when the plan is approved."""
         from understudy.pipelines.privacy.filters import needed_filter
         from understudy.pipelines.privacy.ledger.memory import require_remembered
-        from understudy.pipelines.privacy.ledger.store import MeasurementStore
         from understudy.pipelines.privacy.relation import Budget
+        from understudy.pipelines.releasing.stores import store_of
 
         if self._cap is None:
             return
         privacy = self.spec.privacy
         cap = Budget(*(Decimal(str(amount)) for amount in self._cap))
-        require_remembered(ledger, MeasurementStore(self._workspace.measurements), privacy.account)
+        require_remembered(ledger, store_of(self._workspace), privacy.account)
         known = any(account.name == privacy.account for account in ledger.accounts())
         rule = None if known else needed_filter([c.event for c in plan.charges], cap, privacy.relation)
         ledger.open_account(privacy.account, privacy.relation, privacy.protected_unit, cap, "opened from Python", rule)
@@ -231,11 +231,11 @@ def _read_spec(spec: ReleaseSpec | Mapping[str, Any] | str | Path) -> ReleaseSpe
 def _workspace(home: str | Path | None, ledger: str | None) -> Workspace:
     import os
 
-    from understudy.pipelines.releasing.workspace import HOME, LEDGER, Workspace
+    from understudy.pipelines.releasing.workspace import HOME, LEDGER, STORE, Workspace
 
     given = {HOME: str(home)} if home is not None else {}
     if ledger is not None:
         given[LEDGER] = ledger
     elif home is not None:
-        given[LEDGER] = ""  # a home of its own has a ledger of its own
+        given[LEDGER] = given[STORE] = ""  # a home of its own has a ledger of its own, and a store
     return Workspace.from_environment({**os.environ, **given})

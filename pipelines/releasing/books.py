@@ -7,6 +7,7 @@ from pathlib import Path
 
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
+from understudy.pipelines.releasing.stores import store_of
 from understudy.pipelines.releasing.workspace import Workspace
 
 
@@ -22,4 +23,4 @@ class Books:
     @classmethod
     def open(cls, workspace: Workspace) -> Books:
         ledger = Ledger(workspace.ledger_url, checked=workspace.checked)
-        return cls(ledger, MeasurementStore(workspace.measurements), workspace.generators, workspace)
+        return cls(ledger, store_of(workspace), workspace.generators, workspace)

@@ -119,7 +119,7 @@ def read_public(path: Path) -> PublicKey:
 
 
 def _without_brought(workspace: Workspace) -> Workspace:
-    return Workspace(workspace.home, workspace.ledger_url)
+    return replace(workspace, brought_key=None)
 
 
 class _draft:

@@ -1,4 +1,4 @@
-"""Where an installation keeps its ledger, its measurements and its keys.
+"""Where an installation keeps its ledger, its measurements (`stores` opens them) and its keys.
 
 All default to one home directory for the user, not to the working directory: a ledger that depended on where a command
 was started would let the same budget be spent twice from two places. The ledger's address may hold a password, so it
@@ -15,6 +15,7 @@ from pathlib import Path
 HOME = "UNDERSTUDY_HOME"
 LEDGER = "UNDERSTUDY_LEDGER"
 SIGNING_KEY = "UNDERSTUDY_SIGNING_KEY"
+STORE = "UNDERSTUDY_STORE"
 
 
 @dataclass(frozen=True)
@@ -22,17 +23,23 @@ class Workspace:
     home: Path
     ledger_url: str = field(repr=False)
     brought_key: Path | None = None
+    store: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Workspace:
         home = Path(environment.get(HOME) or Path.home() / ".understudy").absolute()
         brought = environment.get(SIGNING_KEY)
-        ledger = environment.get(LEDGER) or f"sqlite:///{home / 'ledger.db'}"
-        return cls(home, ledger, Path(brought).absolute() if brought else None)
+        return cls(
+            home,
+            environment.get(LEDGER) or f"sqlite:///{home / 'ledger.db'}",
+            brought_key=Path(brought).absolute() if brought else None,
+            store=environment.get(STORE, ""),
+        )
 
     @property
     def measurements(self) -> Path:
-        return self.home / "measurements"
+        """The directory of measurements, where they are kept in one."""
+        return Path(self.store) if Path(self.store).is_absolute() else self.home / "measurements"
 
     @property
     def checked(self) -> Path | None:

@@ -22,10 +22,10 @@ from understudy.pipelines.privacy.filters import (
 from understudy.pipelines.privacy.ledger.ledger import Balance, Ledger
 from understudy.pipelines.privacy.ledger.memory import require_remembered
 from understudy.pipelines.privacy.ledger.names import is_period_account, parent_of
-from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.ledger.who import told
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.privacy.stating import at_most, left_text, spent_text
+from understudy.pipelines.releasing.stores import store_of
 from understudy.pipelines.releasing.workspace import Workspace
 
 CURRENCIES = (1e-4, 1e-5, 1e-6, 1e-8, 1e-10)
@@ -53,7 +53,7 @@ def open_account(
     ledger = connected()
     cap = budget_from(epsilon, delta)
     rule = _filter_from(kind, order, own_delta, cap, Relation(relation))
-    require_remembered(ledger, MeasurementStore(Workspace.from_environment().measurements), name)
+    require_remembered(ledger, store_of(Workspace.from_environment()), name)
     account = ledger.open_account(name, Relation(relation), unit, cap, filter=rule)
     click.echo(
         f"Account {account.name} in {ledger.where}: epsilon at most {account.cap.epsilon} at delta "

@@ -7,17 +7,17 @@ import click
 from understudy.cli.tables import print_table
 from understudy.pipelines.errors import ValidationFailed
 from understudy.pipelines.privacy.ledger.ledger import Ledger
-from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.privacy.stating import at_most
 from understudy.pipelines.releasing.keys import vouched
 from understudy.pipelines.releasing.recertifying import recertify_release
+from understudy.pipelines.releasing.stores import store_of
 from understudy.pipelines.releasing.workspace import Workspace
 
 
 def run_recertify(places: tuple[str, ...], without_ledger: bool) -> None:
     workspace = Workspace.from_environment()
     ledger = None if without_ledger else Ledger(workspace.ledger_url)
-    store = None if without_ledger else MeasurementStore(workspace.measurements)
+    store = None if without_ledger else store_of(workspace)
     broken = []
     for place in places:
         certificate = recertify_release(place, ledger, store, vouched(workspace))

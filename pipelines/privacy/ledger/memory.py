@@ -10,6 +10,7 @@ from __future__ import annotations
 from understudy.pipelines.errors import LedgerError
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.ledger.names import parent_of
+from understudy.pipelines.privacy.ledger.shelves import StoreAway
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
 
 
@@ -29,7 +30,7 @@ def require_remembered(ledger: Ledger, store: MeasurementStore, account: str, mi
     )
     raise LedgerError(
         f"The ledger {ledger.where} does not know {len(forgotten)} measurement(s) of account {account!r} that "
-        f"{store.root} holds: {why}. What they cost would be forgotten. Nothing was charged.",
+        f"{store.where} holds: {why}. What they cost would be forgotten. Nothing was charged.",
         "Restore the newest backup of the ledger, or name the ledger that paid for them in UNDERSTUDY_LEDGER. If they "
         "were of other data that only share the name, use another account name, or another UNDERSTUDY_HOME.",
     )
@@ -46,5 +47,7 @@ def _ledger_of(store: MeasurementStore, mid: str) -> str:
 def _fact(store: MeasurementStore, mid: str, name: str) -> str:
     try:
         return str(store.charge_facts(mid)[name])
+    except StoreAway:
+        raise  # whose it is cannot be asked now, so nothing is known and nothing may be charged
     except (LedgerError, KeyError, TypeError):
         return ""  # unreadable: `load` refuses it where it matters

@@ -1,23 +1,18 @@
 """Stored measurements: what charges bought, kept so that nothing is ever drawn twice.
 
-Format, version 1: a directory named by the mid with `arrays.parquet` (one row for each array: name, type,
-shape, values) and `measurement.json` (facts, the charge, SHA-256 of the Parquet file). No pickle, nothing
-executable.
+Format, version 1: two files under the mid, `arrays.parquet` (one row for each array: name, type, shape, values) and
+`measurement.json` (facts, the charge, SHA-256 of the Parquet file). No pickle, nothing executable.
 
-Writing: everything goes to a staging directory, each file and directory is fsynced, then one rename. A crash
-leaves either no directory under the mid or a complete one. A directory that is there is never overwritten.
-Reading: the ledger's SHA-256 must match `measurement.json`, whose SHA-256 must match the Parquet file. A
-torn or altered file is refused with an error; it is never repaired, ignored or drawn again.
+Where they are kept is a `Shelf`: a directory, the ledger's PostgreSQL or an object store. Writing: a crash leaves
+either nothing under the mid or a complete measurement, and one that is there is never overwritten. Reading: the
+ledger's SHA-256 must match `measurement.json`, whose SHA-256 must match the Parquet file. A torn or altered file is
+refused with an error; it is never repaired, ignored or drawn again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import re
-import shutil
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -31,14 +26,18 @@ import pyarrow.parquet as pq
 from understudy.pipelines.canonical import canonical_json
 from understudy.pipelines.errors import LedgerError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
-from understudy.pipelines.privacy.ledger.staging import STAGING, own_staging, remove_abandoned
+from understudy.pipelines.privacy.ledger.shelves import (
+    JSON_NAME,
+    PARQUET_NAME,
+    DirectoryShelf,
+    Shelf,
+    StoreAway,
+    require_mid,
+)
 from understudy.pipelines.privacy.measurement import Measurement
 
 FORMAT = "understudy-measurement"
 VERSION = 1
-JSON_NAME, PARQUET_NAME = "measurement.json", "arrays.parquet"
-MIN_FREE_BYTES = 16 << 20
-_MID = re.compile(r"[0-9a-f]{64}")
 _INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _FLOATS = ("float32", "float64")
 _SCHEMA = pa.schema(
@@ -56,53 +55,41 @@ _SCHEMA = pa.schema(
 class StoredMeasurement:
     """One measurement by the hash that the ledger recorded. A value: it holds no ledger and can buy nothing."""
 
-    root: Path
+    store: MeasurementStore
     mid: str
     sha256: str
 
     def read(self) -> Measurement:
-        return MeasurementStore(self.root).load(self.mid, self.sha256)
+        return self.store.load(self.mid, self.sha256)
 
 
 class MeasurementStore:
-    """Measurements under `root`, one directory for each mid."""
+    """Measurements in a directory, or on another shelf, by mid."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = Path(root)
+    def __init__(self, place: Path | Shelf) -> None:
+        self._shelf: Shelf = DirectoryShelf(place) if isinstance(place, Path) else place
+
+    @property
+    def where(self) -> str:
+        return self._shelf.where
+
+    @property
+    def root(self) -> Path:
+        """The directory, where it is one."""
+        return Path(self._shelf.where)
 
     def path(self, mid: str) -> Path:
-        if not _MID.fullmatch(mid):
-            raise ValueError("a mid is 64 hexadecimal digits")
-        return self.root / mid
+        return self.root / require_mid(mid)
 
     def ready(self) -> None:
         """Before anything is charged: the place exists, takes a durable write and has room.
 
         The probe is made as a measurement is, so that what Arrow loads on first use is loaded before T1, not after.
         """
-        probe = self.root / f".probe-{uuid.uuid4().hex}"
-        content = _to_parquet({"probe": np.zeros(1)}).ljust(65536, b"\0")
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            remove_abandoned(self.root)
-            _write_durably(probe, content)
-            probe.unlink()
-            free = shutil.disk_usage(self.root).free
-        except OSError as error:
-            _remove(probe)
-            raise LedgerError(
-                f"Measurements cannot be stored in {self.root}: {error.strerror}.",
-                "Make room or name another directory, then run again. Nothing was charged.",
-            ) from error
-        if free < MIN_FREE_BYTES:
-            raise LedgerError(
-                f"Only {free >> 10} KiB are free in {self.root}, where the measurement is to be stored.",
-                "Make room, then run again. Nothing was charged.",
-            )
+        self._shelf.ready(_to_parquet({"probe": np.zeros(1)}).ljust(65536, b"\0"))
 
     def save(self, mid: str, measurement: Measurement, facts_about_the_charge: Mapping[str, Any]) -> str:
         """Store durably and return the SHA-256 that the ledger records."""
-        final = self.path(mid)
         parquet = _to_parquet(measurement.arrays)
         document = canonical_json(
             {
@@ -115,29 +102,25 @@ class MeasurementStore:
                 "files": {PARQUET_NAME: {"sha256": hashlib.sha256(parquet).hexdigest(), "bytes": len(parquet)}},
             }
         ).encode()
-        self.root.mkdir(parents=True, exist_ok=True)
-        with own_staging(self.root, f"{STAGING}{mid}-") as staging:
-            try:
-                _write_durably(staging / PARQUET_NAME, parquet)
-                _write_durably(staging / JSON_NAME, document)
-                _sync_directory(staging)
-                fault_point("measurement_staged")
-                staging.rename(final)  # fails if the mid already has a measurement
-                _sync_directory(self.root)
-            except BaseException:
-                shutil.rmtree(staging, ignore_errors=True)
-                raise
+        self._shelf.put(require_mid(mid), document, parquet)
         fault_point("measurement_renamed")
         return hashlib.sha256(document).hexdigest()
 
     def load(self, mid: str, sha256: str) -> Measurement:
         """The measurement exactly as it was stored, or LedgerError."""
-        document, found = self._document(mid)
-        if found != sha256:
-            raise _damaged(self.path(mid) / JSON_NAME, "it is not the file the ledger recorded")
-        arrays = self._arrays(mid, document)
-        stored = StoredMeasurement(self.root, mid, sha256)
-        return Measurement(kind=document["kind"], facts=document["facts"], arrays=arrays, stored=stored)
+        document, arrays = self._checked(mid, sha256)
+        stored = StoredMeasurement(self, mid, sha256)
+        return Measurement(kind=document["kind"], facts=document["facts"], arrays=_from_parquet(arrays), stored=stored)
+
+    def copy_to(self, other: MeasurementStore, mid: str, sha256: str) -> bool:
+        """The same bytes in another store, every hash checked; False if it has them already."""
+        if other.holds(mid):
+            other._checked(mid, sha256)
+            return False
+        _, arrays = self._checked(mid, sha256)
+        other._shelf.put(mid, self._shelf.read(mid, JSON_NAME), arrays)
+        other._checked(mid, sha256)
+        return True
 
     def recover(self, mid: str, facts_about_the_charge: Mapping[str, Any]) -> str | None:
         """SHA-256 of a complete measurement whose recording in the ledger was cut off, or None if there is
@@ -149,19 +132,19 @@ class MeasurementStore:
             return None
         try:
             document, sha256 = self._document(mid)
-            self._arrays(mid, document)
+            _from_parquet(self._arrays(mid, document))
+        except StoreAway:
+            raise  # it may be there: a charge is not burnt because a network is down
         except LedgerError:
             return None
         expected = json.loads(canonical_json(dict(facts_about_the_charge)))
         return sha256 if document["charge"] == expected else None
 
     def holds(self, mid: str) -> bool:
-        return self.path(mid).exists()
+        return self._shelf.holds(require_mid(mid))
 
     def mids(self) -> list[str]:
-        if not self.root.is_dir():
-            return []
-        return sorted(entry.name for entry in self.root.iterdir() if _MID.fullmatch(entry.name))
+        return self._shelf.mids()
 
     def charge_facts(self, mid: str) -> dict[str, Any]:
         """What the stored document says about its charge; for comparisons, not to be trusted before
@@ -171,32 +154,42 @@ class MeasurementStore:
 
     def discard(self, mid: str) -> None:
         """Remove what a burnt charge left behind, so that nobody can use it by hand."""
-        shutil.rmtree(self.path(mid), ignore_errors=True)
+        self._shelf.discard(require_mid(mid))
+
+    def _checked(self, mid: str, sha256: str) -> tuple[dict[str, Any], bytes]:
+        document, found = self._document(mid)
+        if found != sha256:
+            raise self._damaged(mid, JSON_NAME, "it is not the file the ledger recorded")
+        return document, self._arrays(mid, document)
 
     def _document(self, mid: str) -> tuple[dict[str, Any], str]:
-        path = self.path(mid) / JSON_NAME
-        text = _read(path)
+        text = self._shelf.read(require_mid(mid), JSON_NAME)
         try:
             document = json.loads(text)
             whole = (document["format"], document["mid"]) == (FORMAT, mid) and set(document["files"]) == {PARQUET_NAME}
             version = document["version"]
         except (ValueError, KeyError, TypeError):
-            raise _damaged(path, "it does not read as a measurement") from None
+            raise self._damaged(mid, JSON_NAME, "it does not read as a measurement") from None
         if not whole:
-            raise _damaged(path, "it belongs to something else")
+            raise self._damaged(mid, JSON_NAME, "it belongs to something else")
         if version != VERSION:
             raise LedgerError(
-                f"{path} has format version {version}; this program reads version {VERSION}.",
+                f"{self.where}/{mid}/{JSON_NAME} has format version {version}; this program reads version {VERSION}.",
                 "Use the version of understudy that wrote it, or a newer one.",
             )
         return document, hashlib.sha256(text).hexdigest()
 
-    def _arrays(self, mid: str, document: dict[str, Any]) -> dict[str, np.ndarray]:
-        path = self.path(mid) / PARQUET_NAME
-        content = _read(path)
+    def _arrays(self, mid: str, document: dict[str, Any]) -> bytes:
+        content = self._shelf.read(mid, PARQUET_NAME)
         if hashlib.sha256(content).hexdigest() != document["files"][PARQUET_NAME]["sha256"]:
-            raise _damaged(path, "its contents are not those that were stored")
-        return _from_parquet(content)
+            raise self._damaged(mid, PARQUET_NAME, "its contents are not those that were stored")
+        return content
+
+    def _damaged(self, mid: str, name: str, why: str) -> LedgerError:
+        return LedgerError(
+            f"The stored measurement {self.where}/{mid}/{name} is damaged: {why}.",
+            "Restore the file from a backup. It was paid for and is never drawn again; see docs/reliability.md.",
+        )
 
 
 def _to_parquet(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -226,42 +219,3 @@ def _from_parquet(content: bytes) -> dict[str, np.ndarray]:
         flat.flags.writeable = False
         arrays[name] = flat.reshape(shape)
     return arrays
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise LedgerError(
-            f"The stored measurement {path} cannot be read: {error.strerror}.",
-            "Restore the file from a backup. It was paid for and is never drawn again; see docs/reliability.md.",
-        ) from error
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:
-        return  # the error that matters is already being raised
-
-
-def _damaged(path: Path, why: str) -> LedgerError:
-    return LedgerError(
-        f"The stored measurement {path} is damaged: {why}.",
-        "Restore the file from a backup. It was paid for and is never drawn again; see docs/reliability.md.",
-    )

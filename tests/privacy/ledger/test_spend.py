@@ -104,7 +104,7 @@ def test_an_approved_attempt_is_not_taken_back(bench):
 
 
 def test_no_room_is_found_before_anything_is_charged(bench, monkeypatch):
-    monkeypatch.setattr("understudy.pipelines.privacy.ledger.store.MIN_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr("understudy.pipelines.privacy.ledger.shelves.MIN_FREE_BYTES", 1 << 62)
     with pytest.raises(LedgerError, match="Nothing was charged"):
         bench.buy()
     assert bench.ledger.charges("clinic") == []

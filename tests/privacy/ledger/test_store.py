@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from understudy.pipelines.errors import LedgerError
+from understudy.pipelines.privacy.ledger import shelves
 from understudy.pipelines.privacy.ledger import store as measurement_store
 from understudy.pipelines.privacy.ledger.fault_points import FaultInjected
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
@@ -146,7 +147,7 @@ def test_ready_finds_a_place_that_cannot_be_written(tmp_path):
 
 
 def test_ready_finds_a_disk_without_room(store, monkeypatch):
-    monkeypatch.setattr(measurement_store, "MIN_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(shelves, "MIN_FREE_BYTES", 1 << 62)
     with pytest.raises(LedgerError, match="free in"):
         store.ready()
     assert list(store.root.iterdir()) == []
