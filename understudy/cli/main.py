@@ -317,6 +317,33 @@ def ledger_moved(spec: Path, reason: str, at: datetime | None) -> None:
     move(spec, reason, _with_zone(at))
 
 
+@ledger.command("backup")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--incomplete", is_flag=True, help="Also if measurements are lost that were paid for.")
+def ledger_backup(directory: Path, incomplete: bool) -> None:
+    """Copy ledger, measurements and keys into the new DIRECTORY, while releases run."""
+    from understudy.cli.backing_up import run_backup
+
+    run_backup(directory, incomplete)
+
+
+@ledger.command("restore")
+@click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "--releases",
+    multiple=True,
+    metavar="PLACE",
+    help="Where releases were published, a directory or one release: they may know more. Can be given again.",
+)
+@click.option("--older-is-fine", is_flag=True, help="Restore although something else knows more; needs --reason.")
+@click.option("--reason", default="", help="Kept in the history for ever.")
+def ledger_restore(directory: Path, releases: tuple[str, ...], older_is_fine: bool, reason: str) -> None:
+    """Put the backup in DIRECTORY into an empty ledger, or put back what a present one has lost."""
+    from understudy.cli.backing_up import run_restore
+
+    run_restore(directory, releases, older_is_fine, reason)
+
+
 @ledger.command("export")
 def ledger_export() -> None:
     """Print the whole ledger as JSON."""

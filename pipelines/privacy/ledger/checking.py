@@ -38,7 +38,13 @@ from understudy.pipelines.privacy.ledger.schema import accounts, charges, histor
 _MODULUS = 1 << 256
 _FACTS = ("mid", "release", "stage", "snapshot", "spec_hash", "attempt", "flow_run", "event")
 _TERMS = ("relation", "entity", "max_rows", "epsilon", "delta", "filter")
-_OF_NO_CHARGE = (ledger_history.PUBLISHED, ledger_history.APPROVED, ledger_history.MOVED, ledger_history.KEY)
+_OF_NO_CHARGE = (
+    ledger_history.PUBLISHED,
+    ledger_history.APPROVED,
+    ledger_history.MOVED,
+    ledger_history.KEY,
+    ledger_history.RESTORED,
+)
 _SETTLED = {ledger_history.MEASURED: State.MEASURED.value, ledger_history.BURNT: State.BURNT.value}
 _in_process: dict[tuple[str, str], Checked] = {}
 
@@ -127,6 +133,11 @@ class Checkpoints:
             os.replace(fresh, path)
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
+
+    def forget(self, account: str) -> None:
+        _in_process.pop((self._ledger_id, account), None)
+        if self._root is not None:
+            self._path(account).unlink(missing_ok=True)
 
     def _path(self, account: str) -> Path:
         assert self._root is not None

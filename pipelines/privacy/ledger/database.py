@@ -58,7 +58,7 @@ class Database:
     @property
     def beside(self) -> Path | None:
         """Where SQLite's file has room for what is remembered about it; a server's database has no such place."""
-        return Path(f"{self._url.database}.checked") if self.is_sqlite else None
+        return beside(self._url)
 
     @property
     def now(self) -> ColumnElement[float]:
@@ -174,6 +174,11 @@ class Database:
             "Check the URL and that the database is up and writable, then run again: a retry finds "
             "every charge already made.",
         )
+
+
+def beside(url: URL | str) -> Path | None:
+    parsed = make_url(url)
+    return Path(f"{parsed.database}.checked") if parsed.get_backend_name() == "sqlite" else None
 
 
 def _checked_url(url: str) -> URL:

@@ -44,6 +44,7 @@ from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 OPENED, CAP_CHANGED, CHARGED, MEASURED, BURNT = "opened", "cap_changed", "charged", "measured", "burnt"
 MOVED = "moved"
 FILTERED, APPROVED, PUBLISHED = "filtered", "approved", "published"
+RESTORED = "restored"  # from a backup that is older than something known elsewhere, for the reason given
 _SEALED_COLUMNS = ("account", "release", "stage", "snapshot", "spec_hash", "attempt", "flow_run")
 KEY = "key"
 
@@ -233,7 +234,7 @@ class _Replay:
                 self._report(f"line {line.seq}: the source of charge {line.mid[:12]} moved before it was charged")
         elif line.action == PUBLISHED:
             self._take_publication(line)
-        elif line.action != APPROVED:
+        elif line.action not in (APPROVED, RESTORED):
             self._report(f"line {line.seq}: unknown action {line.action!r}")
 
     def _take_publication(self, line: HistoryEntry) -> None:
