@@ -21,6 +21,19 @@ class UnderstudyError(Exception):
         return type(self), (self.problem, self.fix)
 
 
+class Bare:
+    """Lets errors of ours out without the error that was handled when they were raised: its words are not ours.
+
+    Context managers that put one error for another raise it while the first is handled, so theirs always have one.
+    """
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, UnderstudyError):
+            error.__cause__ = error.__context__ = None
+
+
 class SpecError(UnderstudyError):
     """The spec, or the way a command was used, is wrong."""
 

@@ -25,7 +25,6 @@ from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source
 from understudy.pipelines.sources.bounding import Candidates, merge, passes
 from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
 from understudy.pipelines.sources.databases.postgresql import PostgresSource
-from understudy.pipelines.sources.files.parquet import ParquetPart
 from understudy.pipelines.sources.rows import CodeView, RecordView
 from understudy.pipelines.table.coding.encode import EncodedBatch, encode_into
 from understudy.pipelines.table.domain import TableDomain
@@ -72,10 +71,6 @@ def count_items(
 
 def add_part(tally: Tally, part: Part, domain: TableDomain, batch_rows: int) -> None:
     """Count the rows of one part."""
-    if isinstance(part, ParquetPart) and tally.columns:
-        for codes in part.encode({i: domain.columns[i] for i in tally.columns}, tally.room, batch_rows):
-            tally.add_codes(codes)
-        return
     for batch in part.read(names_to_read(domain, tally.columns), batch_rows):
         add_batch(tally, batch, domain)
 

@@ -13,13 +13,12 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from understudy.pipelines.errors import SourceError, SpecError
+from understudy.pipelines.errors import Bare, SourceError, SpecError
 from understudy.pipelines.sources.base import BATCH_ROWS, InParts
 from understudy.pipelines.sources.files.csv_file import csv_batches, csv_header, unpacked
 from understudy.pipelines.sources.files.object_paths import open_store, storing
-from understudy.pipelines.sources.files.parquet import MOST_ROWS
+from understudy.pipelines.sources.files.parquet import MOST_ROWS, read_footer, read_row_groups, understood
 from understudy.pipelines.sources.pinning import changed
 
 _KEY = "source.uri"
@@ -66,8 +65,8 @@ class StoredParquet:
     row_groups: tuple[int, ...]
 
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        with _reading(self.object.path), self.object.open() as stream, pq.ParquetFile(stream) as file:
-            yield from file.iter_batches(batch_rows, list(self.row_groups), list(columns), use_threads=False)
+        with Bare(), _reading(self.object.path), self.object.open() as stream, understood(self.object.path):
+            yield from read_row_groups(stream, self.row_groups, columns, batch_rows, far=True)
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,12 @@ class StoredCsv:
 
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         path = self.object.path
-        with _reading(path), self.object.open() as stream, unpacked(pa.PythonFile(stream, mode="r"), path) as native:
+        with (
+            Bare(),
+            _reading(path),
+            self.object.open() as stream,
+            unpacked(pa.PythonFile(stream, mode="r"), path) as native,
+        ):
             yield from csv_batches(native, path, columns, batch_rows, self.quoted_newlines)
 
 
@@ -132,10 +136,10 @@ class ObjectStoreSource(InParts):
             raise SpecError(f"{root} holds both Parquet and CSV objects", "name a path that holds one kind")
         found = []
         for path in wanted:
-            with _reading(path):
+            with Bare(), _reading(path):
                 stored = StoredObject(self.uri, path, version_of(store.info(path)))  # listings may say it otherwise
                 with stored.open() as stream:
-                    footer = self._csv_footer(stream, path) if _is_csv(path) else _parquet_footer(stream)
+                    footer = self._csv_footer(stream, path) if _is_csv(path) else _parquet_footer(stream, path)
                 found.append((stored, *footer))
         return found
 
@@ -153,10 +157,10 @@ def version_of(info: dict[str, Any]) -> str:
     return "|".join(str(value) for value in known if value is not None)
 
 
-def _parquet_footer(stream: Any) -> tuple[pa.Schema, list[int]]:
-    with pq.ParquetFile(stream) as file:
-        groups = range(file.metadata.num_row_groups)
-        return file.schema_arrow.remove_metadata(), [file.metadata.row_group(group).num_rows for group in groups]
+def _parquet_footer(stream: Any, path: str) -> tuple[pa.Schema, list[int]]:
+    with understood(path):
+        schema, group_rows = read_footer(stream)
+    return schema.remove_metadata(), group_rows
 
 
 def _is_csv(path: str) -> bool:

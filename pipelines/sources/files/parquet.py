@@ -1,29 +1,34 @@
-"""A Parquet file, or a directory of them, as one table."""
+"""A Parquet file, or a directory of them, as one table. Arrow reads; nothing here looks into a page.
+
+Files may be damaged or hostile: whatever is wrong with one is a SourceError that names the file and nothing in it.
+Bytes are read, never mapped: a file that is cut while it is mapped takes the process with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from understudy.pipelines.errors import SourceError
+from understudy.pipelines.errors import Bare, SourceError
 from understudy.pipelines.sources.base import BATCH_ROWS, InParts
-from understudy.pipelines.sources.files.parquet_codes import OpenFile, coded_column, encode_chunk
 from understudy.pipelines.sources.pinning import FilePin
-from understudy.pipelines.table.coding.encode import encode_into
-from understudy.pipelines.table.domain import DomainColumn
 
 PARTS, LEAST_ROWS, MOST_ROWS = 16, 65_536, 1_000_000
 """A table is cut into so many parts, so that threads share it evenly, or into parts of so few or so many rows."""
 
-CODED_VALUES = 1 << 26
-"""Most values of a row group that are held as codes at one time."""
+BUFFER_BYTES = 1 << 20
+"""Read at a time of a column, however long its chunks are, or say that they are."""
+
+CODE_BYTES = 2.25
+"""Most bytes that a value takes in pages of dictionary codes (18 bits: a megabyte of the shortest texts)."""
 
 
 @dataclass(frozen=True)
@@ -32,59 +37,44 @@ class ParquetPart:
 
     pin: FilePin
     row_groups: tuple[int, ...]
-    texts: tuple[str, ...]
 
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        with self._opened(columns) as opened:
-            for row_group in self.row_groups:
-                coded = _coded(opened, row_group, columns)
-                rest = [name for name in columns if name not in coded]
-                if not rest:
-                    batch = pa.RecordBatch.from_pydict({name: coded[name] for name in columns})
-                    yield from _slices(batch, batch_rows)
-                    continue
-                done = 0
-                for batch in opened.file.iter_batches(batch_rows, [row_group], rest, use_threads=False):
-                    by_name = {name: coded[name].slice(done, batch.num_rows) for name in coded}
-                    by_name |= dict(zip(rest, batch.select(rest).columns, strict=True))
-                    done += batch.num_rows
-                    yield pa.RecordBatch.from_pydict({name: by_name[name] for name in columns})
+        path = self.pin.path
+        with Bare(), _reading(path), self.pin.unchanged():
+            yield from read_row_groups(path, self.row_groups, columns, batch_rows)
 
-    def encode(
-        self, columns: Mapping[int, DomainColumn], room: Callable[[int], np.ndarray], batch_rows: int
-    ) -> Iterator[np.ndarray]:
-        """The codes of each column, in the row numbered so of the `room` for as many table rows as come at once."""
-        with self._opened([column.name for column in columns.values()]) as opened:
-            for row_group in self.row_groups:
-                if not _may_be_held(opened.file, row_group, len(columns)):
-                    for batch in _arrow_batches(opened.file, row_group, columns, batch_rows):
-                        codes = room(batch.num_rows)
-                        encode_into(batch, columns, codes)
-                        yield codes
-                    continue
-                codes = room(opened.file.metadata.row_group(row_group).num_rows)
-                rest = {
-                    i: column for i, column in columns.items() if not encode_chunk(opened, row_group, column, codes[i])
-                }
-                done = 0
-                for batch in _arrow_batches(opened.file, row_group, rest, batch_rows):
-                    encode_into(batch, rest, codes[:, done : done + batch.num_rows])
-                    done += batch.num_rows
-                if rest and done != codes.shape[1]:
-                    raise pa.ArrowInvalid("rows are missing")
-                yield codes
 
-    @contextmanager
-    def _opened(self, columns: Sequence[str]) -> Iterator[OpenFile]:
-        # What is stored as dictionary codes stays so: each distinct value is then looked up once, not once a row.
-        texts = [name for name in self.texts if name in columns]
-        with (
-            _reading(self.pin.path),
-            self.pin.unchanged(),
-            pq.ParquetFile(self.pin.path, memory_map=True, read_dictionary=texts) as file,
-            pa.memory_map(str(self.pin.path)) as bytes_,
-        ):
-            yield OpenFile(file, bytes_, file.schema_arrow)
+def read_footer(file: Any) -> tuple[pa.Schema, list[int]]:
+    """The schema and the rows of each row group, of a path or an open file."""
+    with pq.ParquetFile(file) as opened:
+        metadata = opened.metadata
+        group_rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        if any(rows < 0 for rows in group_rows):
+            raise pa.ArrowInvalid("row groups of less than no rows")
+        return opened.schema_arrow, group_rows
+
+
+def read_row_groups(
+    file: Any, row_groups: Sequence[int], columns: Sequence[str], batch_rows: int, far: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Batches of these columns of a path or an open file. Texts that are dictionary codes in it stay so: each distinct
+    one is then looked up once, not once a row. What is `far` is asked for in few, large pieces."""
+    metadata = pq.read_metadata(file)
+    with pq.ParquetFile(
+        file,
+        metadata=metadata,
+        read_dictionary=_coded_columns(metadata, row_groups, columns),
+        pre_buffer=far,
+        buffer_size=BUFFER_BYTES,
+        page_checksum_verification=True,
+    ) as opened:
+        for row_group in row_groups:
+            missing = metadata.row_group(row_group).num_rows
+            for batch in opened.iter_batches(batch_rows, [row_group], list(columns), use_threads=False):
+                missing -= batch.num_rows
+                yield _sound(batch.select(columns))
+            if missing:
+                raise pa.ArrowInvalid("rows are missing")
 
 
 @dataclass(frozen=True)
@@ -103,19 +93,19 @@ class ParquetSource(InParts):
         """Runs of row groups, none across two files."""
         rows_in_all = sum(sum(group_rows) for *_, group_rows in self._footers)
         most = min(max(rows_in_all // PARTS, LEAST_ROWS), MOST_ROWS)
-        texts = tuple(field.name for field in self.schema() if _is_text(field.type))
+        self.schema()  # no part is read of files that disagree
         found = []
         for pin, _, group_rows in self._footers:
             run: list[int] = []
             rows = 0
             for group, more in enumerate(group_rows):
                 if run and rows + more > most:
-                    found.append(ParquetPart(pin, tuple(run), texts))
+                    found.append(ParquetPart(pin, tuple(run)))
                     run, rows = [], 0
                 run.append(group)
                 rows += more
             if run:
-                found.append(ParquetPart(pin, tuple(run), texts))
+                found.append(ParquetPart(pin, tuple(run)))
         return found
 
     def row_estimate(self) -> int | None:
@@ -127,36 +117,41 @@ class ParquetSource(InParts):
         found = []
         for path in _files(self.path):
             pin = FilePin.of(path)
-            with _reading(path), pin.unchanged(), pq.ParquetFile(path) as file:
-                groups = range(file.metadata.num_row_groups)
-                rows = [file.metadata.row_group(group).num_rows for group in groups]
-                found.append((pin, file.schema_arrow, rows))
+            with Bare(), _reading(path), pin.unchanged():
+                found.append((pin, *read_footer(path)))
         return found
 
 
-def _may_be_held(file: pq.ParquetFile, row_group: int, columns: int) -> bool:
-    return bool(file.metadata.row_group(row_group).num_rows * columns <= CODED_VALUES)
+def _coded_columns(metadata: pq.FileMetaData, row_groups: Sequence[int], columns: Sequence[str]) -> list[str]:
+    """Those of the columns that Arrow is to leave as dictionary codes, with which the same values come faster."""
+    leaves = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
+    texts = [name for name in columns if "." not in name and name in leaves and _is_text(metadata, leaves[name])]
+    return [name for name in texts if all(_is_coded(metadata, group, leaves[name]) for group in row_groups)]
 
 
-def _coded(opened: OpenFile, row_group: int, columns: Sequence[str]) -> dict[str, pa.DictionaryArray]:
-    """Those of the columns that are dictionary codes in the file."""
-    if not _may_be_held(opened.file, row_group, len(columns)):
-        return {}
-    found = {name: coded_column(opened, row_group, name) for name in columns}
-    return {name: array for name, array in found.items() if array is not None}
+def _is_text(metadata: pq.FileMetaData, leaf: int) -> bool:
+    return str(metadata.schema.column(leaf).logical_type.type) == "STRING"
 
 
-def _arrow_batches(
-    file: pq.ParquetFile, row_group: int, columns: Mapping[int, DomainColumn], batch_rows: int
-) -> Iterator[pa.RecordBatch]:
-    if columns:
-        names = [column.name for column in columns.values()]
-        yield from file.iter_batches(batch_rows, [row_group], names, use_threads=False)
+def _is_coded(metadata: pq.FileMetaData, row_group: int, leaf: int) -> bool:
+    """Whether the chunk holds codes to the last page: a writer whose dictionary grew too long goes on with texts,
+    of which Arrow would make a dictionary by hashing each, and that takes longer than it saves."""
+    chunk = metadata.row_group(row_group).column(leaf)
+    if not chunk.has_dictionary_page or chunk.dictionary_page_offset is None:
+        return False
+    dictionary_bytes = chunk.data_page_offset - chunk.dictionary_page_offset
+    return bool(chunk.total_compressed_size - dictionary_bytes <= CODE_BYTES * chunk.num_values)
 
 
-def _slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
+def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, unless codes point outside their dictionary: Arrow hands out those of a damaged file unchecked."""
+    for values in batch.columns:
+        if pa.types.is_dictionary(values.type):
+            ends = pc.min_max(values.indices)
+            low, high = ends["min"].as_py(), ends["max"].as_py()
+            if low is not None and not 0 <= low <= high < len(values.dictionary):
+                raise pa.ArrowInvalid("codes are not of the dictionary")
+    return batch
 
 
 def _files(path: Path) -> list[Path]:
@@ -192,26 +187,46 @@ def _check_agreement(first_path: Path, first: pa.Schema, path: Path, schema: pa.
             )
 
 
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
+@contextmanager
+def understood(path: str) -> Iterator[None]:
+    """What Arrow cannot make sense of is a SourceError; what system or network say of the file is for the caller."""
+    try:
+        yield
+    except _NO_SENSE as error:
+        if isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None):
+            raise
+        problem = _damaged(path, error)
+    else:
+        return
+    raise problem
+
+
+_NO_SENSE = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, MemoryError)
+"""Arrow's own, and Python's where its binding meets names that are no text, or numbers and sizes that cannot be."""
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Any failure to read the file is a SourceError that names it and nothing in it."""
     try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        problem = unreadable(str(path), error)
+        with understood(str(path)):
+            yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        problem = SourceError(f"cannot read {path}: {reason}", "restore or rewrite the file")
     else:
         return
-    raise problem  # outside the handler, so that nothing of the reader's own words travels on
+    raise problem
 
 
-def unreadable(path: str, error: Exception) -> SourceError:
+def _damaged(path: str, error: Exception) -> SourceError:
     if "crypt" in str(error).lower():  # Arrow's words for keys it was not given; none of them is a value
         return SourceError(
             f"cannot read {path}: it is encrypted", "give the source a copy that is not, or a view of it"
         )
-    reason = getattr(error, "strerror", None) or "it is not a complete Parquet file"
-    return SourceError(f"cannot read {path}: {reason}", "restore or rewrite the file")
+    if isinstance(error, MemoryError):
+        return SourceError(
+            f"cannot read {path}: it asks for more memory than there is",
+            "restore the file, or rewrite it with smaller row groups",
+        )
+    return SourceError(f"cannot read {path}: it is not a complete Parquet file", "restore or rewrite the file")

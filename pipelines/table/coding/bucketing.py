@@ -48,11 +48,16 @@ def bucket(values: np.ndarray, bins: Bins, fallback: int, codes: np.ndarray) -> 
     _bucket(values, bins.inner, bins.low, bins.high, bins.cells_per_unit, bins.before, bins.until, fallback, codes)
 
 
+def look_up(values: np.ndarray, low: int, table: np.ndarray, codes: np.ndarray) -> None:
+    """Write the entry of each whole number in a table that starts with `low`; outside it the nearest entry."""
+    whole = values.dtype.type
+    _look_up(values, whole(low), whole(low + len(table) - 1), table, codes)
+
+
 @njit(cache=True, nogil=True)
-def look_up(values: np.ndarray, table: np.ndarray, codes: np.ndarray) -> None:
-    """Write the table's entry of each unsigned value; the table has one for every value of the type."""
+def _look_up(values: np.ndarray, low: int, high: int, table: np.ndarray, codes: np.ndarray) -> None:
     for row in range(len(values)):
-        codes[row] = table[values[row]]
+        codes[row] = table[min(max(values[row], low), high) - low]
 
 
 @njit(cache=True, nogil=True)

@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from understudy.pipelines.table.coding.bucketing import bins_of, bucket, look_up
+from understudy.pipelines.table.coding.whole_numbers import table_of
 from understudy.pipelines.table.domain import DomainColumn, TableDomain
-from understudy.pipelines.table.reading.arrow import plain, unboxed
+from understudy.pipelines.table.reading.arrow import nulls, plain, unboxed
 from understudy.pipelines.table.reading.values import Reading, read
 
 
@@ -63,8 +64,14 @@ def encode_column(values: pa.Array | pa.ChunkedArray, column: DomainColumn) -> n
     values = plain(values)
     if pa.types.is_dictionary(values.type):
         return _looked_up(values, column)
-    if _is_narrow(values, column):
-        return _of_narrow(values, column)
+    if (table := table_of(values.type, column, _by_value)) is None:
+        return _by_value(values, column)
+    codes = np.empty(len(values), code_type(column.size))
+    look_up(_stored(values), table.first, table.codes, codes)
+    return _with_nulls(codes, values, column)
+
+
+def _by_value(values: pa.Array, column: DomainColumn) -> np.ndarray:
     return codes_of(read(values, column), column)
 
 
@@ -90,44 +97,24 @@ def _codes_of_places(column: DomainColumn) -> np.ndarray:
     return np.append(np.arange(column.value_codes), column.fallback_code).astype(code_type(column.size))
 
 
-def code_table(dictionary: pa.Array, column: DomainColumn) -> np.ndarray:
-    """The code of each entry of a dictionary, then that of null."""
-    return np.append(encode_column(dictionary, column), code_type(column.size).type(column.missing_code))
-
-
 def _looked_up(values: pa.DictionaryArray, column: DomainColumn) -> np.ndarray:
-    table = code_table(values.dictionary, column)
-    indices = values.indices
-    if pa.types.is_unsigned_integer(indices.type) and len(indices) and not indices.null_count:
-        positions = indices.to_numpy()
-        if int(positions.max()) < len(table):
-            codes = np.empty(len(values), table.dtype)
-            look_up(positions, table, codes)
-            return codes
-    return table.take(unboxed(pc.fill_null(pc.cast(indices, pa.int64()), len(values.dictionary))))
+    """Each entry of the dictionary is coded once. Places beyond it, which only a wrong array has, count as null."""
+    table = np.append(encode_column(values.dictionary, column), code_type(column.size).type(column.missing_code))
+    places = _stored(values.indices)
+    places = places.view(f"u{places.itemsize}")  # negative ones lie beyond as well
+    codes = np.empty(len(values), table.dtype)
+    look_up(places, 0, table[: np.iinfo(places.dtype).max + 1], codes)
+    return _with_nulls(codes, values.indices, column)
 
 
-def _is_narrow(values: pa.Array, column: DomainColumn) -> bool:
-    """Whether a table of every value of the type is sooner made than the values are binned."""
-    if column.kind not in ("integer", "number") or not pa.types.is_integer(values.type):
-        return False
-    width = values.type.bit_width
-    return bool(width == 8 or (width == 16 and len(values) >= 2**16))
+def _stored(values: pa.Array) -> np.ndarray:
+    """Whole numbers and days as they are stored; nulls arbitrary."""
+    if pa.types.is_date32(values.type):
+        values = values.view(pa.int32())
+    return unboxed(pc.fill_null(values, 0) if values.null_count else values)
 
 
-def _of_narrow(values: pa.Array, column: DomainColumn) -> np.ndarray:
-    codes = np.empty(len(values), code_type(column.size))
-    filled = pc.fill_null(values, 0) if values.null_count else values
-    narrow = filled.to_numpy(zero_copy_only=False)
-    look_up(narrow.view(f"u{narrow.itemsize}"), _narrow_table(column, narrow.dtype), codes)
-    if values.null_count:
-        codes[np.asarray(values.is_null())] = column.missing_code
+def _with_nulls(codes: np.ndarray, values: pa.Array, column: DomainColumn) -> np.ndarray:
+    if (null := nulls(values)) is not None:
+        codes[null] = column.missing_code
     return codes
-
-
-@lru_cache(maxsize=1024)
-def _narrow_table(column: DomainColumn, dtype: np.dtype) -> np.ndarray:
-    """The code of every value of an 8- or 16-bit type, negative ones counted from the end."""
-    limits = np.iinfo(dtype)
-    numbers = pa.array(np.r_[0 : limits.max + 1, limits.min : 0].astype(np.int64))
-    return encode_column(numbers, column)

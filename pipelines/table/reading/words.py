@@ -45,7 +45,7 @@ def places_of(values: pa.Array, listed: tuple[str | int, ...]) -> np.ndarray:
     if pa.types.is_integer(type_):
         low, high = (0, 2**64) if pa.types.is_unsigned_integer(type_) else (-(2**63), 2**63)
         wide = pa.uint64() if low == 0 else pa.int64()
-        whole = {int(text): place for text, place in by_text.items() if _is_whole(text) and low <= int(text) < high}
+        whole = {int(text): place for text, place in by_text.items() if is_whole(text) and low <= int(text) < high}
         return _positions(pc.cast(values, wide), pa.array(list(whole), wide), list(whole.values()), absent)
     if pa.types.is_floating(type_) or (pa.types.is_decimal(type_) and type_.scale != 0):
         numbers = numbers_of(pa.array(list(by_text), pa.large_string())) + 0.0  # -0.0 and 0.0 are one value
@@ -62,7 +62,7 @@ def _by_text(listed: tuple[str | int, ...]) -> dict[str, int]:
     return {str(value): place for place, value in reversed(list(enumerate(listed)))}
 
 
-def _is_whole(text: str) -> bool:
+def is_whole(text: str) -> bool:
     digits = text.removeprefix("-")
     return digits.isascii() and digits.isdigit() and len(digits) < 25 and str(int(text)) == text
 

@@ -77,12 +77,50 @@ def test_chunked_tables_and_other_columns_are_fine():
     assert encode(pa.table({"sex": pa.chunked_array([], pa.string())}), domain).columns[0].tolist() == []
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])
-def test_long_columns_of_narrow_integers_are_encoded_as_short_ones(dtype):
-    limits = np.iinfo(dtype)
-    values = pa.array(
-        np.resize(np.arange(limits.min, limits.max + 1, dtype=dtype), 2**16), mask=np.arange(2**16) % 7 == 0
-    )
-    for name in ("age", "small", "ratio"):
+WHOLE_TYPES = [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
+AT_THE_ENDS = domain_of(
+    {
+        "lowest": {"type": "category", "values": [-(2**63), 5, -(2**63) + 3], "other": True},
+        "highest": {"type": "category", "values": [2**63 - 1, 2**63 - 4], "nullable": True},
+        "beyond": {"type": "category", "values": [str(2**64 - 1), str(2**64 - 9), str(2**64)]},
+        "wide": {"type": "integer", "min": -(2**40), "max": 2**40, "bins": 64},
+        "table": {"type": "integer", "min": 1000, "max": 1000 + 65_532, "bins": 500},
+        "no table": {"type": "integer", "min": 1000, "max": 1000 + 65_533, "bins": 500},
+        "words": {"type": "category", "values": ["A", "07", "7.0"], "other": True},
+    }
+)
+
+
+@pytest.mark.parametrize("type_", WHOLE_TYPES, ids=str)
+@pytest.mark.parametrize("column", [*DOMAIN.columns, *AT_THE_ENDS.columns], ids=lambda column: column.name)
+def test_whole_numbers_have_their_code_in_every_type_up_to_its_ends(column, type_):
+    """By a table or not, which the numbers between and beyond the bounds cannot tell."""
+    limits = np.iinfo(type_.to_pandas_dtype())
+    marks = [0, 1, 110, -7, *map(int, column.edges), *(int(v) for v in column.values if str(v).lstrip("-").isdigit())]
+    near = {mark + step for mark in [*marks, int(limits.min), int(limits.max)] for step in range(-3, 4)}
+    numbers = sorted(number for number in near if limits.min <= number <= limits.max)
+    expected = [column.missing_code, *(code_of(number, column) for number in numbers)]
+    if not readable(type_, column.kind):
+        expected = [column.missing_code, *(column.fallback_code for _ in numbers)]
+    assert _codes(pa.array([None, *numbers], type_), column) == expected
+
+
+def test_days_have_their_code_up_to_the_ends_of_their_type():
+    for name in ("visited", "weekly"):
         column = DOMAIN.columns[DOMAIN.index(name)]
-        assert _codes(values, column) == _codes(values.cast(pa.int64()), column)
+        days = sorted({day + step for day in (*column.edges, 0) for step in (-1, 0, 1)} | {-(2**31), 2**31 - 1})
+        dates = pa.array(days, pa.int32()).view(pa.date32())
+        assert _codes(dates, column) == [code_of(day * 86_400_000_000, column) for day in days]
+
+
+def test_places_outside_a_dictionary_are_nulls_in_every_type_of_index():
+    """No sound array has them; one that has is still coded without a look at other memory."""
+    column = DOMAIN.columns[DOMAIN.index("ward")]
+    words = pa.array(["A", "B", None, "?"])
+    for index in (pa.int8(), pa.int32(), pa.int64()):
+        places = pa.array([0, 1, 2, 3, None, 4, 127, -1, -128], index)
+        wrong = pa.DictionaryArray.from_arrays(places, words, safe=False)
+        null, other = column.missing_code, column.other_code
+        assert _codes(wrong, column) == [0, 1, null, other, null, null, null, null, null]
+    full = pa.DictionaryArray.from_arrays(pa.array([0, 255, None], pa.uint8()), pa.array(["B"] * 255 + ["A"]))
+    assert _codes(full, column) == [1, 0, column.missing_code]
