@@ -1,8 +1,8 @@
 """Tables to feature vectors and back. Reading is total and row by row; writing always lands in the domain.
 
 A number x of a column with bounds [a, b] becomes (2 f(x) - f(a) - f(b)) / (f(b) - f(a)) in [-1, 1], f the
-identity or, on a log scale, log(1 + x - a). Nulls and unreadable values become NaN here and 0, the centre,
-on the grid.
+identity or, on another scale, its coordinate (table/scales.py). Nulls and unreadable values become NaN here and 0, the
+centre, on the grid.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from understudy.pipelines.table.coding.encode import encode_column
 from understudy.pipelines.table.coding.grid import bounds, stretched
 from understudy.pipelines.table.domain import DomainColumn, TableDomain
 from understudy.pipelines.table.reading.values import read_numbers
+from understudy.pipelines.table.scales import Scale
 
 
 def read_vectors(table: PrivateTable, label: str) -> tuple[np.ndarray, np.ndarray]:
@@ -50,6 +51,10 @@ def to_unit(numbers: np.ndarray, column: DomainColumn) -> np.ndarray:
     if column.log_scale:
         unit: np.ndarray = 2 * stretched(clipped, low) / np.log1p(high - low) - 1
         return unit
+    if column.scale != "linear":
+        scale = Scale(column.scale, low, high)
+        first, last = scale.ends
+        return np.asarray((2 * scale.forward(clipped) - first - last) / (last - first))
     return (clipped - (low / 2 + high / 2)) / (high / 2 - low / 2)
 
 
@@ -59,6 +64,10 @@ def from_unit(unit: np.ndarray, column: DomainColumn) -> np.ndarray:
     inside = np.clip(unit.astype(np.float64), -1.0, 1.0)
     if column.log_scale:
         numbers = low + np.expm1((inside + 1) / 2 * np.log1p(high - low))
+    elif column.scale != "linear":
+        scale = Scale(column.scale, low, high)
+        first, last = scale.ends
+        numbers = scale.backward(first + (inside + 1) / 2 * (last - first))
     else:
         numbers = (low / 2 + high / 2) + inside * (high / 2 - low / 2)
     clipped: np.ndarray = np.clip(numbers, low, high)

@@ -5,12 +5,48 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections import Counter
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 MAX_BINS = 10_000
 MAX_TENSOR_NUMBERS = 65_536
+MAX_SPIKES = 100
+BinCount = Annotated[int, Field(ge=1, le=MAX_BINS)]
+ScaleName = Literal["linear", "log", "ratio", "signed"]
+_SCALE = "log: log(1 + x - min); ratio: a true logarithm, for min > 0; signed: a logarithm in both directions from zero"
+_SPIKES = "values that many rows hold exactly: each has a code of its own and is published as it is"
+
+
+def _left_out(value: Any) -> bool:
+    """Specs older than a key keep their hash: it is written down only where it is given."""
+    return value is None or value == ()
+
+
+def _ends_of_bins(given: Any) -> Any:
+    """Where `bins` lists edges, `min` and `max` are its ends."""
+    bins = given.get("bins") if isinstance(given, dict) else None
+    return {"min": bins[0], "max": bins[-1], **given} if isinstance(bins, list | tuple) and bins else given
+
+
+def _check_shape(column: IntegerColumn | NumberColumn) -> None:
+    bins = column.bins
+    if not isinstance(bins, int):
+        if (bins[0], bins[-1]) != (column.min, column.max):
+            raise ValueError("bins must begin at min and end at max; leave min and max out to have them so")
+        if any(low >= high for low, high in pairwise(bins)):
+            raise ValueError("bins must rise from edge to edge")
+    if column.scale == "ratio" and column.min <= 0:
+        raise ValueError(
+            "scale ratio is a true logarithm and needs min above 0; put 0 under spikes, or use scale signed"
+        )
+    _check_distinct(column.spikes)
+
+
+def _check_distinct(spikes: tuple[Any, ...]) -> None:
+    if len(set(spikes)) < len(spikes):
+        raise ValueError("a spike is listed more than once")
 
 
 class Public(BaseModel):
@@ -51,14 +87,28 @@ class IntegerColumn(Public):
     type: Literal["integer"]
     min: int = Field(ge=-(2**53), le=2**53)
     max: int = Field(ge=-(2**53), le=2**53)
-    bins: int = Field(32, ge=1, le=MAX_BINS)
-    scale: Literal["linear", "log"] = "linear"
+    bins: BinCount | Annotated[tuple[int, ...], Field(min_length=2, max_length=MAX_BINS)] = Field(
+        32, description="how many, or a list of their edges"
+    )
+    scale: ScaleName = Field("linear", description=_SCALE)
+    spikes: tuple[Annotated[int, Field(ge=-(2**53), le=2**53)], ...] = Field(
+        (), max_length=MAX_SPIKES, description=_SPIKES, exclude_if=_left_out
+    )
+    step: int | None = Field(
+        None, ge=1, le=2**53, description="published values are multiples of it", exclude_if=_left_out
+    )
     nullable: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listed_bins(cls, given: Any) -> Any:
+        return _ends_of_bins(given)
 
     @model_validator(mode="after")
     def _bounds(self) -> IntegerColumn:
         if self.min > self.max:
             raise ValueError(f"min {self.min} is above max {self.max}; swap them")
+        _check_shape(self)
         return self
 
 
@@ -68,12 +118,35 @@ class NumberColumn(Public):
     type: Literal["number"]
     min: float = Field(allow_inf_nan=False)
     max: float = Field(allow_inf_nan=False)
-    bins: int = Field(32, ge=1, le=MAX_BINS)
-    scale: Literal["linear", "log"] = Field(
-        "linear", description="log: bins widen with the distance from min, as log(1 + x - min)"
-    )
+    bins: (
+        BinCount
+        | Annotated[tuple[Annotated[float, Field(allow_inf_nan=False)], ...], Field(min_length=2, max_length=MAX_BINS)]
+    ) = Field(32, description="how many, or a list of their edges")
+    scale: ScaleName = Field("linear", description=_SCALE)
     decimals: int | None = Field(None, ge=0, le=12, description="round published values to this many decimals")
+    spikes: tuple[Annotated[float, Field(allow_inf_nan=False, ge=-1e300, le=1e300)], ...] = Field(
+        (), max_length=MAX_SPIKES, description=_SPIKES, exclude_if=_left_out
+    )
+    step: float | None = Field(
+        None, gt=1e-12, le=1e300, allow_inf_nan=False, description="published values are multiples of it, such as 0.25",
+        exclude_if=_left_out,
+    )  # fmt: skip
     nullable: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listed_bins(cls, given: Any) -> Any:
+        return _ends_of_bins(given)
+
+    @model_validator(mode="after")
+    def _one_grid(self) -> NumberColumn:
+        if self.step is not None and self.decimals is not None:
+            raise ValueError("give `step` or `decimals`, which is a step of 1, 0.1, 0.01, ...")
+        _check_shape(self)
+        for low, high in pairwise(sorted(self.spikes)):
+            if high - low <= 4 * max(2.0**-23 * max(abs(low), abs(high)), 1e-12 * (self.max - self.min)):
+                raise ValueError("two spikes are too close to be told apart in single precision")
+        return self
 
     @model_validator(mode="after")
     def _bounds(self) -> NumberColumn:
@@ -110,12 +183,14 @@ class DateColumn(Public):
     min: dt.date
     max: dt.date
     bins: Literal["day", "week", "month", "quarter", "year"] | Annotated[int, Field(ge=1, le=MAX_BINS)] = "month"
+    spikes: tuple[dt.date, ...] = Field((), max_length=MAX_SPIKES, description=_SPIKES, exclude_if=_left_out)
     nullable: bool = False
 
     @model_validator(mode="after")
     def _bounds(self) -> DateColumn:
         if self.min > self.max:
             raise ValueError(f"min {self.min} is after max {self.max}; swap them")
+        _check_distinct(self.spikes)
         _check_periods(self.min, self.max, self.bins)
         return self
 
@@ -129,12 +204,25 @@ class DatetimeColumn(Public):
     bins: Literal["hour", "day", "week", "month", "quarter", "year"] | Annotated[int, Field(ge=1, le=MAX_BINS)] = (
         "month"
     )
+    spikes: tuple[dt.datetime, ...] = Field((), max_length=MAX_SPIKES, description=_SPIKES, exclude_if=_left_out)
+    resolution: Literal["second", "minute", "hour", "day"] | None = Field(
+        None,
+        description="publish no finer than this; by default whole days where bins are a day or longer, else seconds",
+        exclude_if=_left_out,
+    )
     nullable: bool = False
 
     @field_validator("min", "max")
     @classmethod
     def _to_utc(cls, moment: dt.datetime) -> dt.datetime:
         return moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment
+
+    @field_validator("spikes")
+    @classmethod
+    def _spikes_to_utc(cls, spikes: tuple[dt.datetime, ...]) -> tuple[dt.datetime, ...]:
+        utc = tuple(moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment for moment in spikes)
+        _check_distinct(utc)
+        return utc
 
     @model_validator(mode="after")
     def _bounds(self) -> DatetimeColumn:

@@ -62,33 +62,26 @@ def _column_contract(column: DomainColumn) -> ColumnContract:
         case "boolean":
             return ColumnContract(column.name, str(pa.bool_()), column.nullable, (False, True))
         case "integer":
-            return ColumnContract(
-                column.name,
-                str(pa.int64()),
-                column.nullable,
-                low=int(column.edges[0]),
-                high=int(column.edges[-1]) - 1,
-            )
+            low, high = _ends(column)
+            return ColumnContract(column.name, str(pa.int64()), column.nullable, low=int(low), high=int(high))
         case "number":
-            return ColumnContract(
-                column.name, str(pa.float64()), column.nullable, low=column.edges[0], high=column.edges[-1]
-            )
+            low, high = _ends(column)
+            return ColumnContract(column.name, str(pa.float64()), column.nullable, low=low, high=high)
         case "date":
-            return ColumnContract(
-                column.name,
-                str(pa.date32()),
-                column.nullable,
-                low=_midnight(int(column.edges[0])),
-                high=_midnight(int(column.edges[-1]) - 1),
-            )
+            first, last = (_midnight(int(end)) for end in _ends(column))
+            return ColumnContract(column.name, str(pa.date32()), column.nullable, low=first, high=last)
         case "datetime":
-            return ColumnContract(
-                column.name,
-                str(pa.timestamp("us")),
-                column.nullable,
-                low=_moment(int(column.edges[0])),
-                high=_moment(int(column.edges[-1])),
-            )
+            start, end = (_moment(int(end)) for end in _ends(column))
+            return ColumnContract(column.name, str(pa.timestamp("us")), column.nullable, low=start, high=end)
+
+
+def _ends(column: DomainColumn) -> tuple[float | int, float | int]:
+    """The least and greatest value that may be published, spikes included."""
+    low, high = column.declared_span
+    if column.kind in ("integer", "date"):
+        high -= 1
+    spikes = [value for _, value in column.spikes]
+    return min([low, *spikes]), max([high, *spikes])
 
 
 def _midnight(days: int) -> dt.datetime:

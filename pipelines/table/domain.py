@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -25,10 +26,24 @@ from understudy.pipelines.spec.columns import (
     TensorColumn,
 )
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.binning import (
+    EPOCH,
+    MICROSECONDS_A_DAY,
+    Binning,
+    inner_numbers,
+    inner_wholes,
+    microseconds,
+    number_bins,
+    period_starts,
+    whole_bins,
+)
+from understudy.pipelines.table.scales import Scale, ScaleName
+
+__all__ = ["EPOCH", "MICROSECONDS_A_DAY", "DomainColumn", "Kind", "TableDomain", "TensorDomain"]
 
 Kind = Literal["category", "integer", "number", "boolean", "date", "datetime"]
-EPOCH = dt.date(1970, 1, 1)
-MICROSECONDS_A_DAY = 86_400_000_000
+MICROSECONDS_AN_HOUR = 3_600_000_000
+RESOLUTIONS = {"second": 1_000_000, "minute": 60_000_000, "hour": MICROSECONDS_AN_HOUR, "day": MICROSECONDS_A_DAY}
 
 
 @dataclass(frozen=True)
@@ -38,6 +53,9 @@ class DomainColumn:
     `values` are the listed values of a category, in code order. `edges` bound the bins of the other kinds: bin i is
     [edges[i], edges[i+1]), the last one closed, in the column's own units: numbers, whole numbers, days or microseconds
     since 1970. A boolean has codes 0 (false) and 1 (true).
+
+    `spikes` are (bin, value): every value of that bin is published as this one. `span` is the declared range where
+    spikes lie outside it: no other value is published outside. `step` is of what published values are multiples.
     """
 
     name: str
@@ -47,8 +65,40 @@ class DomainColumn:
     has_other: bool
     nullable: bool
     ordered: bool
-    log_scale: bool = False
+    scale: ScaleName = "linear"
     decimals: int | None = None
+    spikes: tuple[tuple[int, float | int], ...] = ()
+    span: tuple[float, float] | tuple[int, int] | None = None
+    step: Fraction | None = None
+
+    @property
+    def log_scale(self) -> bool:
+        return self.scale == "log"
+
+    @property
+    def declared_span(self) -> tuple[float, float] | tuple[int, int]:
+        """The declared range; of whole numbers, days and moments the upper end is exclusive."""
+        return self.span or (self.edges[0], self.edges[-1])
+
+    @property
+    def on_scale(self) -> Scale:
+        low, high = self.declared_span
+        return Scale(self.scale, float(low), float(high))
+
+    def intervals(self) -> tuple[np.ndarray, np.ndarray]:
+        """From where to where (exclusive) the published values of each bin lie; a spike's both ends are its value."""
+        edges = np.array(self.edges, np.float64 if self.kind == "number" else np.int64)
+        low, high = self.declared_span
+        lows, highs = np.maximum(edges[:-1], low), np.minimum(edges[1:], high)
+        for code, value in self.spikes:
+            lows[code] = highs[code] = value
+        return lows, highs
+
+    @property
+    def is_spike(self) -> np.ndarray:
+        marked = np.zeros(self.value_codes, bool)
+        marked[[code for code, _ in self.spikes]] = True
+        return marked
 
     @property
     def value_codes(self) -> int:
@@ -93,7 +143,11 @@ class DomainColumn:
         elif self.kind == "boolean":
             labels = ["false", "true"]
         else:
-            labels = [_edge_text(self.kind, low) for low in self.edges[:-1]]
+            exactly = dict(self.spikes)
+            labels = [
+                f"= {_edge_text(self.kind, exactly[code])}" if code in exactly else _edge_text(self.kind, low)
+                for code, low in enumerate(self.edges[:-1])
+            ]
         return labels + ["other"] * self.has_other + ["null"] * self.nullable
 
 
@@ -190,86 +244,68 @@ def _domain_column(name: str, column: ModelledColumn) -> DomainColumn:
         case BooleanColumn():
             return DomainColumn(name, "boolean", (), (), False, column.nullable, True)
         case IntegerColumn():
-            edges = _integer_edges(column.min, column.max + 1, column.bins, column.scale == "log")
-            return DomainColumn(
-                name, "integer", (), edges, False, column.nullable, True, log_scale=column.scale == "log"
-            )
+            end = column.max + 1
+            bins = whole_bins(column.min, end, inner_wholes(column.min, end, column.bins, column.scale), column.spikes)
+            step = None if column.step is None else Fraction(column.step)
+            return _binned(name, "integer", bins, column.nullable, column.scale, step=step)
         case NumberColumn():
-            return DomainColumn(
-                name,
-                "number",
-                (),
-                _number_edges(column),
-                False,
-                column.nullable,
-                True,
-                log_scale=column.scale == "log",
-                decimals=column.decimals,
-            )
+            step = _step(column)
+            inner = inner_numbers(column.min, column.max, column.bins, column.scale)
+            bins = number_bins(column.min, column.max, inner, column.spikes, None if step is None else float(step))
+            return _binned(name, "number", bins, column.nullable, column.scale, column.decimals, step)
         case DateColumn():
             first, last = (column.min - EPOCH).days, (column.max - EPOCH).days + 1
             if isinstance(column.bins, int):
-                edges = _integer_edges(first, last, column.bins, False)
+                days = inner_wholes(first, last, column.bins, "linear")
             else:
-                edges = _clipped(_period_starts(column.min, column.max, column.bins), first, last)
-            return DomainColumn(name, "date", (), edges, False, column.nullable, True)
+                days = period_starts(column.min, column.max, column.bins)
+            spikes = [(day - EPOCH).days for day in column.spikes]
+            return _binned(name, "date", whole_bins(first, last, days, spikes), column.nullable)
         case DatetimeColumn():
-            start, end = _microseconds(column.min), _microseconds(column.max)
-            if isinstance(column.bins, int):
-                edges = _integer_edges(start, end, column.bins, False)
-            elif column.bins == "hour":
-                edges = _clipped(list(range(start - start % 3_600_000_000, end, 3_600_000_000)), start, end)
-            else:
-                days = _period_starts(column.min.date(), column.max.date(), column.bins)
-                edges = _clipped([day * MICROSECONDS_A_DAY for day in days], start, end)
-            return DomainColumn(name, "datetime", (), edges, False, column.nullable, True)
+            bins = moment_bins(column)
+            return _binned(name, "datetime", bins, column.nullable, step=_resolution(column, bins))
 
 
-def _integer_edges(start: int, end: int, bins: int, log_scale: bool) -> tuple[int, ...]:
-    """Whole-number bin edges from start to end (exclusive), nearly equal on the scale, none empty."""
-    if bins >= end - start:
-        return tuple(range(start, end + 1))
-    span = end - start
-    if log_scale:
-        spaced = np.expm1(np.linspace(0.0, np.log1p(span), bins + 1))
-        inner = sorted({start + max(1, round(offset)) for offset in spaced[1:-1]})
+def _binned(
+    name: str,
+    kind: Kind,
+    bins: Binning,
+    nullable: bool,
+    scale: ScaleName = "linear",
+    decimals: int | None = None,
+    step: Fraction | None = None,
+) -> DomainColumn:
+    span = None if bins.span == (bins.edges[0], bins.edges[-1]) else bins.span
+    return DomainColumn(name, kind, (), bins.edges, False, nullable, True, scale, decimals, bins.spikes, span, step)
+
+
+def moment_bins(column: DatetimeColumn) -> Binning:
+    start, end = microseconds(column.min), microseconds(column.max)
+    if isinstance(column.bins, int):
+        inner = inner_wholes(start, end, column.bins, "linear")
+    elif column.bins == "hour":
+        inner = list(range(start - start % MICROSECONDS_AN_HOUR, end, MICROSECONDS_AN_HOUR))
     else:
-        inner = [start + (span * i) // bins for i in range(1, bins)]
-    return (start, *(edge for edge in inner if start < edge < end), end)
+        days = period_starts(column.min.date(), column.max.date(), column.bins)
+        inner = [day * MICROSECONDS_A_DAY for day in days]
+    return whole_bins(start, end, inner, [microseconds(moment) for moment in column.spikes])
 
 
-def _number_edges(column: NumberColumn) -> tuple[float, ...]:
-    if column.scale == "linear":
-        return tuple(float(edge) for edge in np.linspace(column.min, column.max, column.bins + 1))
-    offsets = np.expm1(np.linspace(0.0, np.log1p(column.max - column.min), column.bins + 1))
-    return (column.min, *(float(column.min + offset) for offset in offsets[1:-1]), column.max)
+def _step(column: NumberColumn) -> Fraction | None:
+    """Of what published numbers are multiples, exactly as it is written: 0.1 is a tenth."""
+    if column.step is not None:
+        return Fraction(str(column.step))
+    return None if column.decimals is None else Fraction(1, 10**column.decimals)
 
 
-def _period_starts(first: dt.date, last: dt.date, period: str) -> list[int]:
-    """First days, counted from 1970, of every period that meets [first, last]."""
-    if period == "day":
-        return list(range((first - EPOCH).days, (last - EPOCH).days + 1))
-    if period == "week":
-        monday = (first - EPOCH).days - first.weekday()
-        return list(range(monday, (last - EPOCH).days + 1, 7))
-    months = {"month": 1, "quarter": 3, "year": 12}[period]
-    month = (first.year * 12 + first.month - 1) // months * months
-    starts = []
-    while (start := dt.date(month // 12, month % 12 + 1, 1)) <= last:
-        starts.append((start - EPOCH).days)
-        month += months
-        if month // 12 > 9999:
-            break
-    return starts
-
-
-def _clipped(starts: list[int], first: int, end: int) -> tuple[int, ...]:
-    """Period starts as bin edges, the first and last cut to the declared bounds."""
-    return (first, *(start for start in starts if first < start < end), end)
-
-
-def _microseconds(moment: dt.datetime) -> int:
-    return (moment - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
+def _resolution(column: DatetimeColumn, bins: Binning) -> Fraction:
+    """As declared; else whole days where bins are a day or longer, since nothing is known of the time of day, and
+    whole seconds where they are shorter."""
+    if column.resolution is not None:
+        return Fraction(RESOLUTIONS[column.resolution])
+    widths = np.diff(np.array(bins.edges, np.int64))
+    typical = int(np.median(widths)) if len(widths) else MICROSECONDS_A_DAY
+    return Fraction(RESOLUTIONS["day" if typical >= MICROSECONDS_A_DAY else "second"])
 
 
 def _edge_text(kind: Kind, edge: float | int) -> str:

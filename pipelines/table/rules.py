@@ -65,7 +65,8 @@ def keep_order(
                 break
             for position, name in enumerate(names):
                 column = domain.columns[domain.index(name)]
-                drawn = decode_column(codes[wrong, domain.index(name)], column, rng)
+                every = codes[:, domain.index(name)]
+                drawn = decode_column(every[wrong], column, rng, every)
                 if attempt == MOST_REDRAWS:
                     drawn = _outermost(codes[wrong, domain.index(name)], column, lowest=position == 0)
                 table = _with_values(table, name, wrong, drawn)
@@ -90,10 +91,10 @@ def _ordered_cells(rule: Rule, columns: list[DomainColumn]) -> np.ndarray:
 
 def _bounds(column: DomainColumn) -> tuple[np.ndarray, np.ndarray]:
     """Least and greatest value of each code; NaN, which no comparison breaks, for `other` and null."""
-    edges = np.array(column.edges, dtype=float)
-    highest = edges[1:] - (0 if column.kind == "number" else 1)
+    low, high = (ends.astype(float) for ends in column.intervals())
+    highest = np.where(column.is_spike, high, high - (0 if column.kind == "number" else 1))
     padding = np.full(column.size - column.value_codes, np.nan)
-    return np.append(edges[:-1], padding), np.append(highest, padding)
+    return np.append(low, padding), np.append(highest, padding)
 
 
 def _all_of(selections: dict[str, Selection] | None, columns: list[DomainColumn], *, touching: bool) -> np.ndarray:

@@ -59,7 +59,9 @@ def _mean_line(synthetic: Synthetic, layout: Layout, index: int, released: float
         return []
     scaled, missing = np.empty(len(values)), np.empty(len(values))
     to_grid(read_numbers(values, column), column, _SCALE, scaled, missing)
-    step = 2.0 if column.log_scale else 2.0 / (high - low)  # rounding moves a coarse column by up to half a step
+    step = (
+        2.0 if column.scale != "linear" else 2.0 / (high - low)
+    )  # rounding moves a coarse column by up to half a step
     rounding = step / 2 if column.kind in ("integer", "date") else 0.0
     allowed = MODEL_SLACK + rounding + DEVIATIONS / math.sqrt(len(values))
     return [Agreement(f"mean of {column.name}", abs(float(scaled.mean()) / _SCALE - released), allowed)]

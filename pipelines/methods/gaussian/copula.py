@@ -88,7 +88,7 @@ def plan(
             "buy the one-way marginals on the declared bins",
             "score every value by its noisy rank; buy the radius and the sums of products of scores",
             "solve for the correlations of a normal vector that has these marginals and rank covariances",
-            "draw rows from it; values are uniform within their bins",
+            "draw rows from it; within a bin values follow the slope of its neighbours",
         ),
         design=CopulaDesign(options, layout, marginals, products),
         details={"mode": options.mode, "grid": layout.grid, "noise_multipliers": multipliers},

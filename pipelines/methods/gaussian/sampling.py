@@ -13,6 +13,7 @@ from understudy.pipelines.methods.gaussian.model import ClassModel
 from understudy.pipelines.table.coding.decode import decode_column
 from understudy.pipelines.table.coding.grid import bounds
 from understudy.pipelines.table.domain import DomainColumn
+from understudy.pipelines.table.scales import Scale
 
 CHUNK_ROWS = 250_000
 
@@ -100,6 +101,10 @@ def typed_numbers(scaled: np.ndarray, column: DomainColumn) -> pa.Array:
     values = low * (1.0 - share) + high * share
     if column.log_scale:
         values = low + np.expm1(share * np.log1p(high - low))
+    elif column.scale != "linear":
+        scale = Scale(column.scale, low, high)
+        first, last = scale.ends
+        values = scale.backward(first + share * (last - first))
     if column.kind == "number":
         return pa.array(_decimals(np.clip(values, low, high), low, high, column.decimals))
     whole = np.clip(np.rint(values), low, high).astype(np.int64)

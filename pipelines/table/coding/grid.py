@@ -12,12 +12,13 @@ import numpy as np
 from numba import njit
 
 from understudy.pipelines.table.domain import DomainColumn
+from understudy.pipelines.table.scales import Scale
 
 
 def bounds(column: DomainColumn) -> tuple[float, float]:
     """The least and greatest value of a numeric column in its own units; the last edge of wholes is exclusive."""
-    last = column.edges[-1] - 1 if column.kind in ("integer", "date") else column.edges[-1]
-    return float(column.edges[0]), float(last)
+    low, end = column.declared_span
+    return float(low), float(end - 1 if column.kind in ("integer", "date") else end)
 
 
 def to_grid(numbers: np.ndarray, column: DomainColumn, grid: int, out: np.ndarray, missing: np.ndarray) -> None:
@@ -33,6 +34,10 @@ def to_grid(numbers: np.ndarray, column: DomainColumn, grid: int, out: np.ndarra
     elif column.log_scale:
         half = np.log1p(high - low) / 2
         _scale(stretched(numbers, low), half, grid / half, float(grid), absent, out, missing)
+    elif column.scale != "linear":
+        scale = Scale(column.scale, low, high)
+        first, last = scale.ends
+        _scale(scale.forward(numbers), (first + last) / 2, 2 * grid / (last - first), float(grid), absent, out, missing)
     else:
         _scale(numbers, low / 2 + high / 2, grid / (high / 2 - low / 2), float(grid), absent, out, missing)
     if not column.nullable:
