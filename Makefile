@@ -6,7 +6,7 @@ DEMO := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile soak reference proofs clean
+.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile soak matrix reference proofs clean
 
 demo: $(DEMO)
 	$(BIN)/understudy demo
@@ -52,6 +52,11 @@ coverage: $(STAMP)
 # The page of all commands, made from their help; a test compares it.
 reference: $(STAMP)
 	$(BIN)/python -m understudy.cli.reference > docs/reference/commands.md
+
+# Every Python that is promised and the oldest and newest packages that are allowed: noxfile.py. Hours; needs those Pythons.
+matrix:
+	test -x build/nox/bin/nox || { $(PYTHON) -m venv build/nox && build/nox/bin/pip install --quiet 'nox[uv]>=2025.5'; }
+	build/nox/bin/nox
 
 test-slow: $(STAMP)
 	$(BIN)/pytest -q -m slow

@@ -75,6 +75,7 @@ def released(door: str, method: str, folder: Path) -> dict[str, Any]:
     manifest = json.loads((place / "manifest.json").read_text())
     table = pq.read_table(place / "data")
     card = (place / "card.html").read_text().replace(manifest["created_at"], "")
+    card = card.replace(", ".join(f"{name} {number}" for name, number in manifest["versions"].items()), "")
     card = re.sub(r"\b[0-9a-f]{10,64}\b", "", card)  # hashes of random names; those that are not are in the manifest
     return {
         "manifest": timeless(manifest),
