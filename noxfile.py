@@ -2,8 +2,8 @@
 
     nox -s tests            # Python 3.11, 3.12 and 3.13, the tested versions of constraints.txt
     nox -s oldest newest    # what the bounds in pyproject.toml promise
-Arguments after -- go to pytest: nox -s tests-3.13 -- tests/privacy. `make matrix` runs them all; nox has an environment of
-its own, since it needs newer attrs than dp-accounting allows.
+Arguments after -- go to pytest: nox -s tests-3.13 -- tests/privacy. `make matrix` runs them all; nox has an environment
+of its own, since it needs newer attrs than dp-accounting allows.
 """
 
 from __future__ import annotations

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import shutil
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.books import Books
@@ -15,19 +12,13 @@ from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.synthetic import Synthetic
 from understudy.tasks.telling.reporting import artifact_key, progress_of, report_samples
-from understudy.tasks.telling.retrying import worth_retrying
+from understudy.tasks.telling.retrying import retried
 from understudy.tasks.telling.stages import stage
 
 GPU_TAG = "gpu"
 
 
-@task(
-    retries=2,
-    retry_delay_seconds=2,
-    retry_condition_fn=worth_retrying,
-    persist_result=False,
-    cache_policy=NO_CACHE,
-)
+@retried
 @stage("generating")
 def generate(measured: Measurement, planned: Planned, books: Books) -> Synthetic:
     name = planned.spec.name

@@ -9,24 +9,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.releasing.measuring import named_source
 from understudy.pipelines.sources.opening import Source
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.tasks.telling.retrying import worth_retrying
+from understudy.tasks.telling.retrying import retried
 from understudy.tasks.telling.stages import stage
 
 
-@task(
-    retries=2,
-    retry_delay_seconds=[1, 3],
-    retry_condition_fn=worth_retrying,
-    persist_result=False,
-    cache_policy=NO_CACHE,
-)
+@retried
 @stage("opening the table")
 def ingest(spec: ReleaseSpec, base: Path) -> Source:
     source = named_source(spec, base)

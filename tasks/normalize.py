@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from understudy.pipelines.methods.base import PrivateTable
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.releasing.discretion import discreet
@@ -12,9 +9,10 @@ from understudy.pipelines.releasing.measuring import contribution_key, counted_h
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.releasing.policy import Policy, scheduler_of
 from understudy.pipelines.sources.opening import Source
+from understudy.tasks.telling.retrying import unstored
 
 
-@task(persist_result=False, cache_policy=NO_CACHE)
+@unstored
 def normalize(source: Source, planned: Planned) -> PrivateTable:
     """The table as codes, encoded while it streams; which engine counts can change nothing but the time."""
     dask = planned.spec.compute.engine == "dask"

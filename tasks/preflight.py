@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from understudy.pipelines.privacy.ledger.memory import require_remembered
 from understudy.pipelines.privacy.ledger.names import parent_of
 from understudy.pipelines.publishing.targets.base import open_target
@@ -17,10 +14,11 @@ from understudy.pipelines.releasing.policy import Policy, scheduler_of
 from understudy.pipelines.releasing.recording import require_ledger_knows
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.telling.events import announce
+from understudy.tasks.telling.retrying import unstored
 from understudy.tasks.telling.stages import stage
 
 
-@task(persist_result=False, cache_policy=NO_CACHE)
+@unstored
 @stage("asking the target and the workers")
 def check_ready(spec: ReleaseSpec, books: Books, base: Path) -> None:
     """The target is apart from the source and could take the release, the store the measurement, neither knows more

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
 from understudy.pipelines.methods.base import PrivateTable
@@ -24,17 +22,18 @@ from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.sources.identity import source_identity
 from understudy.tasks.telling.events import announce_charge
 from understudy.tasks.telling.reporting import report_spend
+from understudy.tasks.telling.retrying import unstored
 from understudy.tasks.telling.stages import stage
 
 
-@task(persist_result=False, cache_policy=NO_CACHE)
+@unstored
 def afford(planned: Planned, books: Books, base: Path, resume: bool, pay_again: bool) -> Approval:
     spec, run = planned.spec, str(flow_run.id or "")
     source = source_identity(spec.source, base)
     return approve(books.ledger, spec, planned.plan, flow_run=run, resume=resume, pay_again=pay_again, source=source)
 
 
-@task(persist_result=False, cache_policy=NO_CACHE)
+@unstored
 def recall(planned: Planned, approval: Approval, books: Books) -> Measurement | None:
     measured = stored_measurement(books.ledger, books.store, approval)
     if measured is not None:
@@ -43,7 +42,7 @@ def recall(planned: Planned, approval: Approval, books: Books) -> Measurement | 
     return measured
 
 
-@task(persist_result=False, cache_policy=NO_CACHE)
+@unstored
 @stage("counting and measuring")
 def privatize(table: PrivateTable, planned: Planned, approval: Approval, books: Books) -> Measurement:
     fault_point("before_privatize")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prefect import task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
-from prefect.cache_policies import NO_CACHE
 
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
@@ -23,11 +21,11 @@ from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.synthetic import Synthetic
 from understudy.tasks.telling.events import announce
 from understudy.tasks.telling.reporting import artifact_key
-from understudy.tasks.telling.retrying import worth_retrying
+from understudy.tasks.telling.retrying import retried, unstored
 from understudy.tasks.telling.stages import stage
 
 
-@task(persist_result=False, cache_policy=NO_CACHE)
+@unstored
 def already_published(planned: Planned, approval: Approval, books: Books, base: Path) -> Published | None:
     """A release that is in its place already: running it again is free and changes nothing."""
     spec = planned.spec
@@ -38,13 +36,7 @@ def already_published(planned: Planned, approval: Approval, books: Books, base: 
     return recorded(found, books.ledger, spec.privacy.account, approval.mids)
 
 
-@task(
-    retries=2,
-    retry_delay_seconds=[1, 3],
-    retry_condition_fn=worth_retrying,
-    persist_result=False,
-    cache_policy=NO_CACHE,
-)
+@retried
 @stage("publishing")
 def publish(
     synthetic: Synthetic,

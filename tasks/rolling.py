@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prefect import task
 from prefect.artifacts import create_markdown_artifact
-from prefect.cache_policies import NO_CACHE
 
 from understudy.pipelines.privacy.ledger.ledger import Charge
 from understudy.pipelines.releasing import planning
@@ -17,9 +15,10 @@ from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.preflight import check_ready
 from understudy.tasks.telling.events import announce, announce_charge
 from understudy.tasks.telling.reporting import artifact_key
+from understudy.tasks.telling.retrying import unstored
 
 
-@task(persist_result=False, cache_policy=NO_CACHE)
+@unstored
 def enter_period(planned: Planned, books: Books, base: Path, resume: bool, pay_again: bool) -> Planned:
     """The snapshot is a period. Of disjoint ones the series is paid for, and this one is charged to its own account."""
     happened: list[tuple[str, Charge]] = []
@@ -33,7 +32,7 @@ def enter_period(planned: Planned, books: Books, base: Path, resume: bool, pay_a
     return entered
 
 
-@task(persist_result=False, cache_policy=NO_CACHE)
+@unstored
 def look_ahead(spec: ReleaseSpec, planned: Planned, books: Books) -> None:
     """Warn, by an event that automations can act on, before the cap runs out."""
     ahead = forecast(books.ledger, spec, planned.plan)

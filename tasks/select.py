@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.telling.reporting import report_plan
+from understudy.tasks.telling.retrying import unstored
 from understudy.tasks.telling.stages import stage
 
 
-@task(persist_result=False, cache_policy=NO_CACHE)
+@unstored
 @stage("planning")
 def select(spec: ReleaseSpec) -> Planned:
     planned = plan_release(spec)

@@ -22,8 +22,8 @@ from pathlib import Path
 from understudy.pipelines.errors import LedgerError, SpecError
 from understudy.pipelines.privacy.ledger import backup
 from understudy.pipelines.privacy.ledger.backup import LEDGER_NAME, Contents
-from understudy.pipelines.privacy.ledger.shelves import sync_directory, write_durably
-from understudy.pipelines.privacy.ledger.staging import own_staging, remove_abandoned
+from understudy.pipelines.privacy.ledger.shelves import write_durably
+from understudy.pipelines.privacy.ledger.staging import flush, own_staging, remove_abandoned
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.releasing.newer import checkpoints_of, newer_checked, newer_in_store, newer_releases
 from understudy.pipelines.releasing.workspace import Workspace
@@ -69,9 +69,9 @@ def back_up(workspace: Workspace, store: MeasurementStore, place: Path, incomple
             try:
                 staging.chmod(0o700)
                 made = _fill(staging, workspace, store, incomplete)
-                sync_directory(staging)
+                flush(staging)
                 staging.rename(place)
-                sync_directory(place.parent)
+                flush(place.parent)
             except BaseException:
                 shutil.rmtree(staging, ignore_errors=True)
                 raise

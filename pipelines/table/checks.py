@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -37,8 +37,17 @@ class ColumnsAre:
 
 
 @dataclass(frozen=True)
-class TypeIs:
+class _OfColumn:
     column: str
+
+    problem: ClassVar[str]
+
+    def __str__(self) -> str:
+        return f"{self.column}: {self.problem}"
+
+
+@dataclass(frozen=True)
+class TypeIs(_OfColumn):
     type: str
 
     def __str__(self) -> str:
@@ -60,60 +69,45 @@ class HasRows:
 
 
 @dataclass(frozen=True)
-class NotNull:
-    column: str
-
-    def __str__(self) -> str:
-        return f"{self.column}: has nulls"
+class NotNull(_OfColumn):
+    problem = "has nulls"
 
 
 @dataclass(frozen=True)
-class IsNumber:
-    column: str
-
-    def __str__(self) -> str:
-        return f"{self.column}: has NaN, which is no value"
+class IsNumber(_OfColumn):
+    problem = "has NaN, which is no value"
 
 
 @dataclass(frozen=True)
-class IsListed:
-    column: str
+class IsListed(_OfColumn):
     values: tuple[str | int | bool, ...]
 
-    def __str__(self) -> str:
-        return f"{self.column}: has a value that is not listed"
+    problem = "has a value that is not listed"
 
 
 @dataclass(frozen=True)
-class IsWithin:
+class IsWithin(_OfColumn):
     """Every value there is lies between the bounds, ends included; NaN is `IsNumber`'s concern."""
 
-    column: str
     low: Bound
     high: Bound | None
 
-    def __str__(self) -> str:
-        return f"{self.column}: is out of its bounds"
+    problem = "is out of its bounds"
 
 
 @dataclass(frozen=True)
-class IsUnique:
-    column: str
-
-    def __str__(self) -> str:
-        return f"{self.column}: has a value twice"
+class IsUnique(_OfColumn):
+    problem = "has a value twice"
 
 
 @dataclass(frozen=True)
-class TensorsWithin:
+class TensorsWithin(_OfColumn):
     """Every tensor is there and every number of it is a number between the bounds."""
 
-    column: str
     low: float
     high: float
 
-    def __str__(self) -> str:
-        return f"{self.column}: has a tensor that is null or out of its bounds"
+    problem = "has a tensor that is null or out of its bounds"
 
 
 FormCheck: TypeAlias = ColumnsAre | TypeIs

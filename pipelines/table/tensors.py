@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from understudy.pipelines.table.domain import TableDomain, TensorDomain
+from understudy.pipelines.table.reading.arrow import is_number
 
 BATCH_BYTES = 64 << 20
 
@@ -84,7 +85,7 @@ def type_problem(type_: pa.DataType, size: int) -> str | None:
         return None if type_.byte_width == size else f"{type_.byte_width:,} bytes a row"
     if not (pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_)):
         return "nested values" if pa.types.is_nested(type_) else str(type_)
-    if not _is_number(type_.value_type):
+    if not is_number(type_.value_type):
         return "lists of lists" if pa.types.is_nested(type_.value_type) else f"lists of {type_.value_type}"
     if pa.types.is_fixed_size_list(type_) and type_.list_size != size:
         return f"lists of {type_.list_size:,} numbers"
@@ -181,12 +182,3 @@ def _fit(found: np.ndarray, tensor: TensorDomain, numbers: np.ndarray) -> None:
 
 def _is_bytes(type_: pa.DataType) -> bool:
     return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_binary_view(type_))
-
-
-def _is_number(type_: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(type_)
-        or pa.types.is_floating(type_)
-        or pa.types.is_boolean(type_)
-        or pa.types.is_decimal(type_)
-    )

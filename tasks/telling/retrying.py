@@ -1,8 +1,12 @@
-"""Which failures deserve another try: not those that a person must fix first."""
+"""How every task of a release runs: nothing that it returns is stored or cached, since it may hold private rows, and a
+failure is tried again only where that can help, not where a person must do something first."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
 
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, SpecError
 
@@ -10,3 +14,13 @@ from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, SpecError
 def worth_retrying(task: Any, run: Any, state: Any) -> bool:
     error = state.result(raise_on_failure=False)
     return not isinstance(error, SpecError | BudgetRefused | ChargeBurnt)
+
+
+unstored = task(persist_result=False, cache_policy=NO_CACHE)
+retried = task(
+    retries=2,
+    retry_delay_seconds=[1, 3],
+    retry_condition_fn=worth_retrying,
+    persist_result=False,
+    cache_policy=NO_CACHE,
+)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
-import pwd
 import sys
 import time
 from contextlib import nullcontext
@@ -18,7 +16,7 @@ from understudy.cli.keys import tell_if_made
 from understudy.cli.progress import stages_shown
 from understudy.cli.stopping import before_stopping
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.privacy.ledger.ledger import Ledger
+from understudy.pipelines.privacy.ledger.ledger import Ledger, Who
 from understudy.pipelines.privacy.stating import left_text, spent_text
 from understudy.pipelines.publishing.targets.base import Published
 from understudy.pipelines.releasing.books import Books
@@ -73,7 +71,7 @@ def release_and_report(
         orchestrator.ready()
         unlisten = listen(show)
         try:
-            with orchestrator.suited(), lent(books), said_yes(person()) if approved else nullcontext():
+            with orchestrator.suited(), lent(books), said_yes(Who.here().user) if approved else nullcontext():
                 published: Published = release(spec, base.absolute(), resume=resume, pay_again=pay_again)
         finally:
             unlisten()
@@ -83,14 +81,6 @@ def release_and_report(
 
 def at_a_terminal() -> bool:
     return sys.stdin.isatty()
-
-
-def person() -> str:
-    """By the process's own user id: an environment variable would say whatever it was set to."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
 
 
 def _require_terminal() -> None:

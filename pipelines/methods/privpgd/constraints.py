@@ -150,8 +150,8 @@ class AtLeast(HardRule):
 
 
 @dataclass(frozen=True, eq=False)
-class Preserve:
-    """Keep a statistic near its public or charged value."""
+class _Valued:
+    """A statistic with its public or charged value, which no single row can obey or break."""
 
     statistic: Statistic
     value: float
@@ -159,21 +159,17 @@ class Preserve:
 
     def rule(self, sizes: Sequence[int]) -> Rule | None:
         return None
+
+
+class Preserve(_Valued):
+    """Keep a statistic near its public or charged value."""
 
     def penalty(self, sizes: Sequence[int]) -> Penalty:
         return Penalty(self.statistic, self.value, attract=self.strength)
 
 
-@dataclass(frozen=True, eq=False)
-class Protect:
+class Protect(_Valued):
     """Push a statistic away from its charged estimate: R = 0.01 / (0.0001 + gap^2), equation 12."""
-
-    statistic: Statistic
-    value: float
-    strength: float = 1.0
-
-    def rule(self, sizes: Sequence[int]) -> Rule | None:
-        return None
 
     def penalty(self, sizes: Sequence[int]) -> Penalty:
         return Penalty(self.statistic, self.value, repel=0.01 * self.strength, softness=0.0001)

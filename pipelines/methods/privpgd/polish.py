@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from understudy.pipelines.methods.privpgd.constraints import Penalty, Rule
 from understudy.pipelines.methods.privpgd.polish_kernel import (
@@ -32,17 +31,15 @@ from understudy.pipelines.methods.privpgd.polish_kernel import (
     LINK_SIGMOID,
     LINK_THRESHOLD,
     Fibres,
+    Float32Array,
+    Float64Array,
+    Int32Array,
     Scores,
     count_tables,
     redraw,
     sweep,
 )
 from understudy.pipelines.methods.privpgd.targets import Target
-
-Int32Array = npt.NDArray[np.int32]
-Int64Array = npt.NDArray[np.int64]
-Float32Array = npt.NDArray[np.float32]
-Float64Array = npt.NDArray[np.float64]
 
 PROHIBITIVE = 1e12
 # Gaps then stay within some ten counts, and the descent that follows closes them.

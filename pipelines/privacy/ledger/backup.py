@@ -26,7 +26,7 @@ from understudy.pipelines.privacy.ledger import history as ledger_history
 from understudy.pipelines.privacy.ledger.database import Database
 from understudy.pipelines.privacy.ledger.records import State
 from understudy.pipelines.privacy.ledger.schema import accounts, charges, metadata, schema
-from understudy.pipelines.privacy.ledger.shelves import sync_directory
+from understudy.pipelines.privacy.ledger.staging import flush
 from understudy.pipelines.privacy.ledger.store import MeasurementStore
 
 LEDGER_NAME = "ledger.db"
@@ -162,7 +162,7 @@ def _settle(file: Path) -> None:
         connection.close()
     with file.open("rb") as opened:
         os.fsync(opened.fileno())
-    sync_directory(file.parent)
+    flush(file.parent)
 
 
 def _require_verified(problems: tuple[str, ...], where: str) -> None:

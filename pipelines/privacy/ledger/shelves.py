@@ -19,7 +19,7 @@ from typing import Protocol
 
 from understudy.pipelines.errors import LedgerError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
-from understudy.pipelines.privacy.ledger.staging import STAGING, own_staging, remove_abandoned
+from understudy.pipelines.privacy.ledger.staging import STAGING, flush, own_staging, remove_abandoned
 
 JSON_NAME, PARQUET_NAME = "measurement.json", "arrays.parquet"
 MIN_FREE_BYTES = 16 << 20
@@ -101,10 +101,10 @@ class DirectoryShelf:
             try:
                 write_durably(staging / PARQUET_NAME, arrays)
                 write_durably(staging / JSON_NAME, document)
-                sync_directory(staging)
+                flush(staging)
                 fault_point("measurement_staged")
                 staging.rename(final)  # fails if the mid already has a measurement
-                sync_directory(self.root)
+                flush(self.root)
             except BaseException:
                 shutil.rmtree(staging, ignore_errors=True)
                 raise
@@ -133,14 +133,6 @@ def write_durably(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def unreadable(place: str, why: str) -> LedgerError:

@@ -36,6 +36,15 @@ def lock(staging: Path) -> int:
     return descriptor
 
 
+def flush(path: Path) -> None:
+    """Wait until the disk has what was written to a file, or the names that a directory holds."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def remove_abandoned(folder: Path, prefix: str = STAGING) -> None:
     """What killed runs left: directories that hold something and that no living process has locked."""
     for left in folder.glob(f"{prefix}*"):

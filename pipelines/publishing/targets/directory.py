@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from understudy.pipelines.canonical import sha256_file
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
-from understudy.pipelines.privacy.ledger.staging import own_staging, remove_abandoned
+from understudy.pipelines.privacy.ledger.staging import flush, own_staging, remove_abandoned
 from understudy.pipelines.publishing.attesting import ENVELOPE, attest
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.stored import LATEST, MANIFEST
@@ -42,7 +42,7 @@ class DirectoryTarget:
             folder.mkdir(parents=True, exist_ok=True)
             with own_staging(folder) as probe:
                 (probe / MANIFEST).write_bytes(b"\0" * PROBE_BYTES)
-                _flush(probe / MANIFEST)
+                flush(probe / MANIFEST)
                 shutil.rmtree(probe)
         except OSError as error:
             raise PublishError(
@@ -81,7 +81,7 @@ class DirectoryTarget:
                 if not _moved_into_place(staging, place):  # a duplicate run was faster; its release is this one
                     return self.publish(release)
             fault_point("publish_mid_rename")
-            _flush(place.parent)
+            flush(place.parent)
             fault_point("publish_before_pointer")
             self._point_latest_at(place)
         except OSError as error:
@@ -110,7 +110,7 @@ class DirectoryTarget:
             return
         os.symlink(place.name, fresh)
         fresh.replace(pointer)
-        _flush(place.parent)
+        flush(place.parent)
 
 
 def _published(manifest: Manifest, place: Path) -> Published:
@@ -153,7 +153,7 @@ def _write(release: PreparedRelease, staging: Path) -> Manifest:
     for path, content in written.items():
         path.write_bytes(content)
     for path in (*paths, *written, staging / "data", staging):
-        _flush(path)
+        flush(path)
     return manifest
 
 
@@ -166,11 +166,3 @@ def _moved_into_place(staging: Path, place: Path) -> bool:
         shutil.rmtree(staging, ignore_errors=True)
         return False
     return True
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

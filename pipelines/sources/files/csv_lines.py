@@ -38,18 +38,13 @@ def line_blocks(
     skipping = False  # inside a line that is too long
     last = False
     while not last:
-        block, last = _more(stream, rest, block_bytes)
-        begin = _first_break(block) + 1 if skipping else 0
-        if skipping and not begin:
-            rest = block[:0]
-            continue
+        block, last, skipping = _more(stream, rest, block_bytes, skipping)
         end = _last_break(block) + 1
-        if end > begin:
-            yield block[begin:end]
-        rest = block[max(begin, end) :]
-        skipping = len(rest) > longest
-        if skipping:
-            rest = rest[:0]
+        if end:
+            yield block[:end]
+        rest = block[end:]
+        if len(rest) > longest:
+            rest, skipping = rest[:0], True
 
 
 def record_blocks(
@@ -61,18 +56,13 @@ def record_blocks(
     skipping = False
     last = False
     while not last:
-        block, last = _more(stream, rest, block_bytes)
-        begin = _first_break(block) + 1 if skipping else 0
-        if skipping and not begin:
-            rest = block[:0]
-            continue
-        clean, done, by_line = _screened(block[begin:], fields, True, last, by_line, longest)
+        block, last, skipping = _more(stream, rest, block_bytes, skipping)
+        clean, done, by_line = _screened(block, fields, True, last, by_line, longest)
         if len(clean):
             yield clean
-        rest = block[begin + done :]
-        skipping = len(rest) > longest
-        if skipping:
-            rest, by_line = rest[:0], 0
+        rest = block[done:]
+        if len(rest) > longest:
+            rest, by_line, skipping = rest[:0], 0, True
 
 
 def screened(lines: np.ndarray, fields: int, longest: int = LONGEST) -> np.ndarray:
@@ -81,8 +71,11 @@ def screened(lines: np.ndarray, fields: int, longest: int = LONGEST) -> np.ndarr
     return clean
 
 
-def _more(stream: pa.NativeFile, rest: np.ndarray, wanted: int) -> tuple[np.ndarray, bool]:
-    """The rest and the bytes after it; at the end of the stream, which is told, a last line break is supplied."""
+def _more(stream: pa.NativeFile, rest: np.ndarray, wanted: int, skipping: bool) -> tuple[np.ndarray, bool, bool]:
+    """The rest and the bytes after it, whether that is all, and whether a line that is skipped goes on beyond them.
+
+    At the end of the stream a last line break is supplied.
+    """
     block = np.empty(len(rest) + wanted + 1, np.uint8)
     block[: len(rest)] = rest
     found = stream.readinto(block.data[len(rest) : -1])
@@ -90,7 +83,11 @@ def _more(stream: pa.NativeFile, rest: np.ndarray, wanted: int) -> tuple[np.ndar
     if not found and end and block[end - 1] not in (LF, CR):
         block[end] = LF
         end += 1
-    return block[:end], not found
+    block = block[:end]
+    if not skipping:
+        return block, not found, False
+    begin = _first_break(block) + 1
+    return (block[begin:], not found, False) if begin else (block[:0], not found, True)
 
 
 @njit(cache=True, nogil=True)
