@@ -291,18 +291,3 @@ def declared_steps(spec: ReleaseSpec) -> tuple[str, ...]:
         f"declared by the data's owner: no {unit} is in two {kind}s, so the {kind}s "
         "compose in parallel; if that is false the guarantee holds only for one of them",
     )
-
-
-__all__ = [
-    "Entry",
-    "Forecast",
-    "charged_to",
-    "declared_steps",
-    "enter_series",
-    "entry_of",
-    "event_of",
-    "forecast",
-    "new_period",
-    "require_period",
-    "series_of",
-]
