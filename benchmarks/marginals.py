@@ -1,4 +1,4 @@
-"""All two-way marginals of a table of codes in Parquet: this package beside other ways to count them.
+"""All two-way marginals of a table in Parquet, of whole numbers or texts: this package beside other ways to count them.
 
 Every contestant runs in a process of its own, on the same files (in the page cache), and is timed from opening
 the files to holding every count; imports, compilation and start-up are left out. All must agree to the last
@@ -27,6 +27,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,11 @@ from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS
 from understudy.pipelines.sources.files.parquet import ParquetSource
 from understudy.pipelines.table.coding.encode import EncodedBatch
-from understudy.pipelines.table.domain import DomainColumn, TableDomain
+from understudy.pipelines.table.domain import DomainColumn, Kind, TableDomain
 
 FILE_ROWS = 1_000_000
 ENTITY_ROWS = 3
+VALUES = ["integers", "text"]
 Counting = Callable[[], list[np.ndarray]]
 
 
@@ -60,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=float, nargs="+", default=[1e6, 1e7], help="table sizes")
     parser.add_argument("--columns", type=int, default=20)
     parser.add_argument("--codes", type=int, default=32, help="codes a column")
+    parser.add_argument("--values", nargs="+", default=VALUES, choices=VALUES, help="what the table holds")
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
     parser.add_argument("--repeat", type=int, default=3, help="turns; the fastest run counts")
     parser.add_argument("--workers", type=int, nargs="*", default=[], help="also on so many Dask worker processes")
@@ -68,15 +71,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     figures = Figures(args.only)
-    for rows in map(int, args.rows):
-        if figures.wants(f"marginals.{rows}"):
+    for rows, values in product(map(int, args.rows), args.values):
+        name = f"marginals.{rows}.{values}"
+        if figures.wants(name):
             with tempfile.TemporaryDirectory() as place:
-                write_table(Path(place), rows, args.columns, args.codes, entity=args.bounded)
-                _compare(figures, rows, Setting(Path(place), args.columns, args.codes), args)
+                setting = Setting(Path(place), args.columns, args.codes, texts=values == "text")
+                write_table(setting, rows, entity=args.bounded)
+                _compare(figures, name, setting, args)
 
 
-def _compare(figures: Figures, rows: int, setting: Setting, args: argparse.Namespace) -> None:
-    name = f"marginals.{rows}"
+def _compare(figures: Figures, name: str, setting: Setting, args: argparse.Namespace) -> None:
     peers = {peer: _alone(_timed, peer, setting) for peer in args.peers if find_spec(MODULES[peer])}
     leaders = sorted(peers, key=lambda peer: peers[peer].seconds)[:2]
     best = _in_turns(["understudy", "understudy-memory", "reading", "reading-cached", *leaders], setting, args.repeat)
@@ -87,6 +91,9 @@ def _compare(figures: Figures, rows: int, setting: Setting, args: argparse.Names
         raise AssertionError(f"counts differ from {', '.join(wrong)}")
     fastest = min(peers, key=lambda peer: peers[peer].seconds, default=None)
     figures.show(f"{name}.seconds", ours.seconds, fastest, peers[fastest].seconds if fastest else None)
+    if fastest:
+        figures.show(f"{name}.times_as_fast", peers[fastest].seconds / ours.seconds, fastest)
+        figures.show(f"{name}.times_less_cpu", peers[fastest].cpu_seconds / ours.cpu_seconds, fastest)
     figures.show(f"{name}.peak_mb", ours.peak_mb, fastest, peers[fastest].peak_mb if fastest else None)
     figures.show(f"{name}.cpu_seconds", ours.cpu_seconds, fastest, peers[fastest].cpu_seconds if fastest else None)
     for peer, outcome in peers.items():
@@ -116,21 +123,22 @@ def _in_turns(names: list[str], setting: Setting, repeat: int) -> dict[str, Outc
     return {name: min((run[name] for run in runs), key=lambda outcome: outcome.seconds) for name in names}
 
 
-def write_table(place: Path, rows: int, columns: int, codes: int, entity: bool = False) -> None:
-    """Dependent, skewed codes as uint8 (uint16 above 256), a million rows a file, four row groups a file."""
+def write_table(setting: Setting, rows: int, entity: bool = False) -> None:
+    """Dependent, skewed codes as uint8 (uint16 above 256) or texts, a million rows a file, four row groups a file."""
+    words = pa.array(setting.words)
     for number, start in enumerate(range(0, rows, FILE_ROWS)):
         rng = np.random.default_rng(number)
         count = min(FILE_ROWS, rows - start)
         shared = rng.beta(1.2, 2.5, count).astype(np.float32)
         arrays = []
-        for column in range(columns):
+        for column in range(setting.columns):
             own = rng.random(count, np.float32) ** (1 + column % 4)
-            code_type = np.uint8 if codes <= 256 else np.uint16
-            arrays.append(np.minimum((0.6 * shared + 0.4 * own) * codes, codes - 1).astype(code_type))
-        table = pa.table(arrays, names=[f"c{i}" for i in range(columns)])
+            codes = np.minimum((0.6 * shared + 0.4 * own) * setting.codes, setting.codes - 1).astype(setting.code_type)
+            arrays.append(words.take(pa.array(codes)) if setting.texts else pa.array(codes))
+        table = pa.table(arrays, names=setting.names)
         if entity:
             table = table.append_column("who", pa.array(rng.integers(0, max(rows // ENTITY_ROWS, 1), count)))
-        pq.write_table(table, place / f"{number:05d}.parquet", row_group_size=FILE_ROWS // 4)
+        pq.write_table(table, setting.path / f"{number:05d}.parquet", row_group_size=FILE_ROWS // 4)
 
 
 def _best(contestant: str, setting: Setting, repeat: int) -> Outcome:
@@ -147,8 +155,9 @@ def _alone(work: Callable[..., Any], *arguments: Any) -> Any:
 def _timed(contestant: str, setting: Setting) -> Outcome:
     prepare = CONTESTANTS[contestant]
     with tempfile.TemporaryDirectory() as place:  # compiles and imports what the real run needs
-        write_table(Path(place), 1000, setting.columns, setting.codes, entity=True)
-        prepare(replace(setting, path=Path(place)))()
+        small = replace(setting, path=Path(place))
+        write_table(small, 1000, entity=True)
+        prepare(small)()
     count = prepare(setting)
     wall, cpu = time.perf_counter(), time.process_time()
     counts = count()
@@ -186,15 +195,19 @@ def _cluster(workers: int) -> Any:
 
 
 def _warm_up() -> None:
-    with tempfile.TemporaryDirectory() as place:
-        write_table(Path(place), 1000, 3, 32)
-        _understudy(Setting(Path(place), 3, 32))
+    for texts in (False, True):
+        with tempfile.TemporaryDirectory() as place:
+            setting = Setting(Path(place), 3, 32, texts)
+            write_table(setting, 1000)
+            _understudy(setting)
 
 
 def _declared(setting: Setting) -> tuple[TableDomain, Unit]:
-    edges = tuple(range(setting.codes + 1))
+    kind: Kind = "category" if setting.texts else "integer"
+    words = tuple(setting.words) if setting.texts else ()
+    edges = () if setting.texts else tuple(range(setting.codes + 1))
     columns = tuple(
-        DomainColumn(name, "integer", (), edges, has_other=False, nullable=False, ordered=True)
+        DomainColumn(name, kind, words, edges, has_other=False, nullable=False, ordered=not setting.texts)
         for name in setting.names
     )
     return TableDomain(columns), Unit("who", setting.cap) if setting.cap else Unit()

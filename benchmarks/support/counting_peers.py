@@ -1,4 +1,8 @@
-"""Other ways to count all two-way marginals of a table of codes in Parquet."""
+"""Other ways to count all two-way marginals of a table in Parquet, of whole numbers or of texts.
+
+Texts are made codes as fast as each peer can: by the dictionaries of the file for what works on arrays, as an
+enumeration in the engines.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from understudy.pipelines.counting.counting import usable_cores
@@ -21,6 +28,7 @@ class Setting:
     path: Path
     columns: int
     codes: int
+    texts: bool = False
     threads: int | None = None
     cap: int | None = None
     workers: int | None = None
@@ -30,14 +38,35 @@ class Setting:
         return [f"c{i}" for i in range(self.columns)]
 
     @property
+    def words(self) -> list[str]:
+        """What stands for each code in a table of texts."""
+        return [f"value {code:03d}" for code in range(self.codes)]
+
+    @property
+    def code_type(self) -> type[np.unsignedinteger]:
+        return np.uint8 if self.codes <= 256 else np.uint16
+
+    @property
     def pairs(self) -> list[tuple[int, int]]:
         return list(combinations(range(self.columns), 2))
 
 
 def columns_of(setting: Setting) -> list[np.ndarray]:
-    """Every column whole in memory, in the type of its codes."""
-    table = pq.read_table(setting.path, columns=setting.names)
-    return [table.column(name).to_numpy() for name in setting.names]
+    """Every column whole in memory, as codes of the smallest type."""
+    dictionaries = setting.names if setting.texts else None
+    table = pq.read_table(setting.path, columns=setting.names, read_dictionary=dictionaries)
+    if not setting.texts:
+        return [table.column(name).to_numpy() for name in setting.names]
+    return [_codes(table.column(name), setting) for name in setting.names]
+
+
+def _codes(texts: pa.ChunkedArray, setting: Setting) -> np.ndarray:
+    words = pa.array(setting.words)
+    pieces = []
+    for chunk in texts.chunks:
+        code_of_entry = pc.index_in(chunk.dictionary, words).to_numpy().astype(setting.code_type)
+        pieces.append(code_of_entry[chunk.indices.to_numpy()])
+    return np.concatenate(pieces)
 
 
 def _dense(setting: Setting, first: np.ndarray, second: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -46,12 +75,21 @@ def _dense(setting: Setting, first: np.ndarray, second: np.ndarray, counts: np.n
     return table
 
 
+def _in_duckdb(connection: Any, setting: Setting) -> str:
+    """The codes as a query."""
+    columns = setting.names
+    if setting.texts:
+        connection.execute(f"CREATE TYPE word AS ENUM ({', '.join(map(repr, setting.words))})")
+        columns = [f"enum_code({name}::word) AS {name}" for name in columns]
+    return f"SELECT {', '.join(columns)} FROM '{setting.path}/*.parquet'"
+
+
 def _duckdb(setting: Setting) -> list[np.ndarray]:
     import duckdb
 
     with duckdb.connect() as connection:
         connection.execute("SET enable_progress_bar = false")
-        connection.execute(f"CREATE TABLE t AS SELECT {', '.join(setting.names)} FROM '{setting.path}/*.parquet'")
+        connection.execute(f"CREATE TABLE t AS {_in_duckdb(connection, setting)}")
         found = []
         for a, b in setting.pairs:
             grouped = connection.execute(f"SELECT c{a}, c{b}, count(*) AS n FROM t GROUP BY ALL").fetchnumpy()
@@ -64,9 +102,10 @@ def _duckdb_grouping_sets(setting: Setting) -> list[np.ndarray]:
 
     names = ", ".join(setting.names)
     sets = ", ".join(f"(c{a}, c{b})" for a, b in setting.pairs)
-    query = f"SELECT {names}, count(*) AS n FROM '{setting.path}/*.parquet' GROUP BY GROUPING SETS ({sets})"
     with duckdb.connect() as connection:
         connection.execute("SET enable_progress_bar = false")
+        table = _in_duckdb(connection, setting)
+        query = f"SELECT {names}, count(*) AS n FROM ({table}) GROUP BY GROUPING SETS ({sets})"
         grouped = connection.execute(query).fetchnumpy()
     present = {name: ~np.ma.getmaskarray(grouped[name]) for name in setting.names}
     found = []
@@ -80,13 +119,18 @@ def _duckdb_grouping_sets(setting: Setting) -> list[np.ndarray]:
 def _polars(setting: Setting) -> list[np.ndarray]:
     import polars as pl
 
-    table = pl.read_parquet(f"{setting.path}/*.parquet", columns=setting.names).lazy()
-    queries = [table.group_by(f"c{a}", f"c{b}").len() for a, b in setting.pairs]
+    table = pl.read_parquet(f"{setting.path}/*.parquet", columns=setting.names)
+    if setting.texts:
+        table = table.select(pl.all().cast(pl.Enum(setting.words)).to_physical())
+    lazy = table.lazy()
+    queries = [lazy.group_by(f"c{a}", f"c{b}").len() for a, b in setting.pairs]
     return [_dense(setting, *(grouped[:, i].to_numpy() for i in range(3))) for grouped in pl.collect_all(queries)]
 
 
 def _pandas(setting: Setting) -> list[np.ndarray]:
-    table = pq.read_table(setting.path, columns=setting.names).to_pandas()
+    import pandas as pd
+
+    table = pd.DataFrame(dict(zip(setting.names, columns_of(setting), strict=True)))
     found = []
     for a, b in setting.pairs:
         grouped = table.groupby([f"c{a}", f"c{b}"]).size()
