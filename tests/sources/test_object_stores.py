@@ -111,9 +111,18 @@ def test_what_is_not_there_is_a_source_error(bucket: str, path: str) -> None:
 
 def test_damaged_and_disagreeing_objects(bucket: str) -> None:
     client().put_object(Bucket=bucket, Key="bad/a.parquet", Body=b"PAR1 canary-row")
-    with pytest.raises(SourceError) as caught:
+    with pytest.raises(SourceError, match="not a complete Parquet file") as caught:
         opened(f"s3://{bucket}/bad").schema()
     assert "canary" not in str(caught.value)
+    sink = io.BytesIO()
+    pq.write_table(ROWS, sink, compression="none")
+    content = sink.getvalue()
+    client().put_object(Bucket=bucket, Key="bad/a.parquet", Body=content[:4] + bytes(60) + content[64:])
+    broken = opened(f"s3://{bucket}/bad")
+    assert broken.schema().names == ROWS.column_names  # the footer is sound, the first page is not
+    with pytest.raises(SourceError, match="not a complete Parquet file") as caught:
+        list(broken.read(["who"]))
+    assert caught.value.__context__ is None
     put(bucket, "two/a.parquet", ROWS)
     put(bucket, "two/b.parquet", ROWS.select(["n"]))
     with pytest.raises(SourceError, match="other columns"):

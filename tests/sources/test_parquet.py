@@ -140,6 +140,15 @@ def test_columns_come_as_asked_for_also_where_one_name_begins_another(tmp_path):
         assert batch.to_pydict() == table.select(names).to_pydict()
 
 
+def test_a_name_that_two_columns_share_is_no_matter_unless_it_is_asked_for(tmp_path):
+    table = pa.table([[1, 2], ["x", "y"], [3, 4]], names=["a", "a", "b"])
+    for name in ("one", "two"):
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    source = ParquetSource(tmp_path)
+    assert source.schema().names == ["a", "a", "b"]
+    assert [batch.to_pydict() for batch in source.read(["b"])] == [{"b": [3, 4]}] * 2
+
+
 def test_codes_that_point_outside_their_dictionary_are_damage(tmp_path):
     """Arrow hands them out as they are (26.0); looked up unchecked they would be somebody else's memory."""
     path = tmp_path / "t.parquet"

@@ -179,12 +179,18 @@ def _check_agreement(first_path: Path, first: pa.Schema, path: Path, schema: pa.
                 "make every file of the directory hold the same columns",
             )
     for name in first.names:
-        here, there = first.field(name).type, schema.field(name).type
+        here, there = _types(first, name), _types(schema, name)
         if here != there:
             raise SourceError(
-                f"column {name!r} is {here} in {first_path.name} but {there} in {path}",
+                f"column {name!r} is {' and '.join(map(str, here))} in {first_path.name} but "
+                f"{' and '.join(map(str, there))} in {path}",
                 "rewrite the files with one type a column",
             )
+
+
+def _types(schema: pa.Schema, name: str) -> list[pa.DataType]:
+    """Of every column of that name: some files have two, which matters only if the spec names them."""
+    return [schema.field(place).type for place in schema.get_all_field_indices(name)]
 
 
 @contextmanager
