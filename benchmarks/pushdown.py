@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -23,12 +24,13 @@ import pandas as pd
 import psycopg
 
 from benchmarks.support.figures import Figures
-from understudy.pipelines.counting import pushdown, pushdown_postgresql
 from understudy.pipelines.counting.counting import LocalTable
+from understudy.pipelines.counting.pushdown import count_in_engine, is_cheaper
 from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.sources.base import Source
 from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
 from understudy.pipelines.sources.databases.postgresql import PostgresSource
-from understudy.pipelines.spec.address import Database
+from understudy.pipelines.spec.address import Address
 from understudy.pipelines.table.domain import DomainColumn, TableDomain
 
 TABLE = "understudy_pushdown"
@@ -120,27 +122,31 @@ def _domain() -> TableDomain:
     return TableDomain((*listed, age, stay))
 
 
+def _contest(engine: str, source: Source, can_bin: bool) -> Contest:
+    domain, counter = _domain(), source.counter()
+    assert counter is not None
+    return Contest(
+        engine,
+        partial(count_in_engine, counter, domain),
+        LocalTable(source, domain, Unit(), b"benchmark").stream_counts,
+        partial(is_cheaper, counter, domain),
+        can_bin,
+    )
+
+
 @contextmanager
 def _duckdb(frame: pd.DataFrame, _: str | None) -> Iterator[Contest]:
-    domain, unit, key = _domain(), Unit(), b"benchmark"
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "t.duckdb"
         with duckdb.connect(path) as connection:
             connection.register("frame", frame)
             connection.execute(f"CREATE TABLE {TABLE} AS SELECT * FROM frame")
-        source = DuckDBSource(path, TABLE)
-        yield Contest(
-            "duckdb",
-            lambda cliques: pushdown.count_in_engine(source, domain, cliques),
-            LocalTable(source, domain, unit, key).stream_counts,
-            lambda cliques: pushdown.is_cheaper(domain, cliques),
-            can_bin=False,
-        )
+        with closing(DuckDBSource(path, TABLE)) as source:
+            yield _contest("duckdb", source, can_bin=False)
 
 
 @contextmanager
 def _postgresql(frame: pd.DataFrame, url: str | None) -> Iterator[Contest]:
-    domain, unit = _domain(), Unit()
     with _server(url) as address, psycopg.connect(address, autocommit=True) as connection:
         columns = ", ".join(f"{name} {_sql_type(frame[name])}" for name in frame.columns)
         connection.execute(f"DROP TABLE IF EXISTS {TABLE}")
@@ -149,14 +155,8 @@ def _postgresql(frame: pd.DataFrame, url: str | None) -> Iterator[Contest]:
             with connection.cursor().copy(f"COPY {TABLE} FROM STDIN (FORMAT csv)") as copy:
                 copy.write(frame.to_csv(index=False, header=False))
             connection.execute(f"VACUUM ANALYZE {TABLE}")
-            with closing(PostgresSource(Database.parse(address, "--postgresql"), TABLE)) as source:
-                yield Contest(
-                    "postgresql",
-                    lambda cliques: pushdown_postgresql.count_in_postgresql(source, domain, cliques),
-                    LocalTable(source, domain, unit, b"benchmark").stream_counts,
-                    lambda cliques: pushdown_postgresql.is_cheaper(source, domain, cliques),
-                    can_bin=True,
-                )
+            with closing(PostgresSource(Address.of(address), TABLE)) as source:
+                yield _contest("postgresql", source, can_bin=True)
         finally:
             connection.execute(f"DROP TABLE {TABLE}")
 

@@ -7,22 +7,21 @@ from typing import Any, cast
 from prefect.blocks.system import Secret
 
 from understudy.pipelines.errors import UnderstudyError
-from understudy.pipelines.spec.address import Database, provide
+from understudy.pipelines.spec.address import provide
 from understudy.pipelines.spec.model import ReleaseSpec
 
 
 def lend_credentials(spec: ReleaseSpec) -> None:
     """Hand the address in each Secret block the spec names to the code that will connect with it."""
-    for key, address in (("source.uri", spec.source.uri), ("publish.to", spec.publish.to)):
-        if not address.startswith("postgresql+block://"):
+    for address in (spec.source.address, spec.publish.address):
+        block = address.block
+        if block is None:
             continue
-        block = Database.parse(address, key).block
-        assert block is not None
         try:
             secret = cast(Secret[Any], Secret.load(block))
         except ValueError:
             raise UnderstudyError(
-                f"{key} names the Prefect Secret block {block!r}, which does not exist",
-                "create it in Prefect's Blocks page, holding postgresql://user:password@host/database",
+                f"{address.key} names the Prefect Secret block {block!r}, which does not exist",
+                f"create it in Prefect's Blocks page, holding {address.kind}://user:password@host/database",
             ) from None
         provide(block, str(secret.get()))

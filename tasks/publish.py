@@ -10,13 +10,13 @@ from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.publishing.targets.base import Published, open_target, release_id
-from understudy.pipelines.publishing.targets.retention import retire_old, retired_release
 from understudy.pipelines.releasing.approving import Approval, all_measured
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.keys import signed
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.releasing.preparing import prepare_release
 from understudy.pipelines.releasing.recording import publish_recorded, recorded
+from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.synthetic import Synthetic
 from understudy.tasks.telling.events import announce
@@ -30,7 +30,7 @@ def already_published(planned: Planned, approval: Approval, books: Books, base: 
     """A release that is in its place already: running it again is free and changes nothing."""
     spec = planned.spec
     target, identity = open_target(spec, base), release_id(spec, approval.mids)
-    found = retired_release(target, spec.name, identity) or target.recover(spec.name, identity)
+    found = target.retired_release(spec.name, identity) or target.recover(spec.name, identity)
     if found is None or not all_measured(books.ledger, approval):
         return found
     return recorded(found, books.ledger, spec.privacy.account, approval.mids)
@@ -52,7 +52,7 @@ def publish(
     target = open_target(spec, base)
     published = publish_recorded(target, signed(prepared, books), books.ledger, spec.privacy.account, approval.mids)
     _show(published, spec)
-    for gone in retire_old(target, spec.name, spec.publish.keep):
+    for gone in target.retire_old(spec.name, spec.publish.keep) if spec.publish.keep else ():
         announce("publish.retired", spec.privacy.account, release=spec.name, release_id=gone)
     fault_point("after_publish")
     return published
@@ -62,7 +62,7 @@ def _show(published: Published, spec: ReleaseSpec) -> None:
     """Where the release and its card are, as an artifact and an event."""
     key = artifact_key(spec.name, "card")
     card = Path(published.card)
-    if card.is_file() or "://" in published.card:
+    if card.is_file() or Address.of(published.card).scheme:
         link = card.absolute().as_uri() if card.is_file() else published.card
         create_link_artifact(link, link_text=f"card of {spec.name}", key=key)
     else:

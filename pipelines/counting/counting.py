@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TypeVar
@@ -17,14 +18,12 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.counting import pushdown_postgresql
 from understudy.pipelines.counting.pushdown import count_in_engine, is_cheaper
 from understudy.pipelines.counting.tally import Clique, Tally
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source
 from understudy.pipelines.sources.bounding import Candidates, merge, passes
-from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
-from understudy.pipelines.sources.databases.postgresql import PostgresSource
+from understudy.pipelines.sources.pinning import changed
 from understudy.pipelines.sources.rows import CodeView, RecordView
 from understudy.pipelines.table.coding.encode import EncodedBatch, encode_into
 from understudy.pipelines.table.domain import TableDomain
@@ -120,23 +119,40 @@ class LocalTable:
 
     def record_batches(self) -> Iterator[pa.RecordBatch]:
         rows = rows_at_once(self.domain, self.batch_rows)
-        if self.unit.entity is None:
-            yield from self.source.read(self.domain.record_names, rows)
-            return
-        for found in passes(self._parts, RecordView(self.domain), self.unit, self.key, rows, self._threads):
-            for pieces in found:
-                if pieces:
-                    yield from merge(pieces, self.unit).kept.to_batches(rows)
+        with self.one_state():
+            if self.unit.entity is None:
+                yield from self.source.read(self.domain.record_names, rows)
+                return
+            for found in passes(self._parts, RecordView(self.domain), self.unit, self.key, rows, self._threads):
+                for pieces in found:
+                    if pieces:
+                        yield from merge(pieces, self.unit).kept.to_batches(rows)
 
     def counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
+        with self.one_state():
+            return self._counts(cliques)
+
+    @contextmanager
+    def one_state(self) -> Iterator[None]:
+        """Whatever is read within is the state of the table that this object saw first, as far as its source can tell.
+
+        Built-in sources see to it themselves, read by read; this holds for every other as well.
+        """
+        first = self._first_state
+        yield
+        if self.source.snapshot_id() != first:
+            raise changed("the table")
+
+    @cached_property
+    def _first_state(self) -> str | None:
+        return self.source.snapshot_id()
+
+    def _counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
         if self.unit.entity is not None:  # no engine chooses the rows that `passes` does
             return self._bounded_counts(cliques)
-        if isinstance(self.source, DuckDBSource) and is_cheaper(self.domain, cliques):
-            return count_in_engine(self.source, self.domain, cliques)
-        if isinstance(self.source, PostgresSource) and pushdown_postgresql.is_cheaper(
-            self.source, self.domain, cliques
-        ):
-            return pushdown_postgresql.count_in_postgresql(self.source, self.domain, cliques)
+        counter = self.source.counter()
+        if counter is not None and is_cheaper(counter, self.domain, cliques):
+            return count_in_engine(counter, self.domain, cliques)
         return self.stream_counts(cliques)
 
     def stream_counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:

@@ -1,60 +1,47 @@
-"""Counting in the database: the engine groups raw values and counts them, this process encodes the groups.
+"""Counting in the database: the engine groups rows and counts them, this process encodes the groups.
 
-Guarantee: the same numbers as streaming the rows. The engine counts rows with equal values; encoding is a
-function of each row's values alone, so encoding one row of each group and adding its count is encoding them all.
+Guarantee: the same numbers as streaming the rows. The engine counts rows of equal values, or of equal codes; encoding
+is a function of each row's values alone, so encoding one row of each group and adding its count is encoding them all.
 Where an entity is declared nothing is counted here: an engine would choose other rows than bounding.py does.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.counting.cover import Cover, cover
-from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource, quoted
-from understudy.pipelines.table.coding.encode import encode_column
+from understudy.pipelines.sources.base import GroupCounter
 from understudy.pipelines.table.domain import TableDomain
-
-MOST_COLUMNS = 62
-"""GROUPING() tells the groups apart in one 64-bit number."""
-
-FEW_CODES = 64
-"""Columns of more codes are taken to hold too many distinct raw values to group by."""
 
 GROUP_CELLS = 1 << 10
 """Most cells of joint groups; measured, a hash table beyond that costs the engine more than a second group."""
 
 
-def is_cheaper(domain: TableDomain, cliques: Sequence[tuple[int, ...]]) -> bool:
-    """Whether grouping in the engine beats streaming, judged from the public domain alone.
+def is_cheaper(counter: GroupCounter, domain: TableDomain, cliques: Sequence[tuple[int, ...]]) -> bool:
+    """Whether the engine can count these, and faster than by streaming; judged from public domain and catalogue alone.
 
-    Measured on DuckDB 2.0 (docs/scale.md): streaming and encoding a column costs a row about as much as one
-    small GROUP BY. Columns of numbers have too many raw values to group by.
+    Measured on DuckDB 2.0 and PostgreSQL 18 (docs/scale.md): sending, reading and encoding a column costs a row about
+    as much as one small GROUP BY.
     """
     used = {column for clique in cliques for column in clique}
-    if not used or len(used) > MOST_COLUMNS:
+    if not used or len(used) > counter.most_columns:
         return False
-    listed = all(
-        domain.columns[column].kind in ("category", "boolean") and domain.columns[column].size <= FEW_CODES
-        for column in used
-    )
-    return listed and len(joint_groups(domain, cliques).groups) <= len(used)
+    grouped = len(joint_groups(domain, cliques).groups) <= len(used)
+    return grouped and all(counter.can_group(domain.columns[column]) for column in used)
 
 
-def count_in_engine(source: DuckDBSource, domain: TableDomain, cliques: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
-    """Exact int64 counts of each clique, by one query with a grouping set for each joint group."""
+def count_in_engine(counter: GroupCounter, domain: TableDomain, cliques: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """Exact int64 counts of each clique, by one question with a grouping set for each joint group."""
     plan = joint_groups(domain, cliques)
     used = sorted({column for group in plan.groups for column in group})
     joints = [np.zeros([domain.sizes[column] for column in group], np.int64) for group in plan.groups]
-    with source.connect() as connection:
-        rows = source.query(connection, [domain.names[column] for column in used])
-        reader = connection.sql(_query(_exactly(connection, rows), domain, used, plan)).to_arrow_reader(1 << 16)
-        for batch in reader:
-            add_groups(batch, used, plan, joints, lambda column, values: encode_column(values, domain.columns[column]))
+    columns = [domain.columns[column] for column in used]
+    for batch in counter.grouped(columns, [[used.index(column) for column in group] for group in plan.groups]):
+        _add_groups(batch, used, plan, joints, counter, domain)
     return marginals_of(joints, plan, cliques)
 
 
@@ -62,32 +49,15 @@ def joint_groups(domain: TableDomain, cliques: Sequence[tuple[int, ...]]) -> Cov
     return cover(domain.sizes, tuple(cliques), GROUP_CELLS)
 
 
-def _exactly(connection: duckdb.DuckDBPyConnection, rows: str) -> str:
-    """The same rows, with text that groups by its bytes even where the column's collation ignores case."""
-    relation = connection.sql(rows)
-    named = [(quoted(name), str(type_)) for name, type_ in zip(relation.columns, relation.types, strict=True)]
-    exact = ", ".join(f"{name} COLLATE C AS {name}" if type_ == "VARCHAR" else name for name, type_ in named)
-    return f"SELECT {exact} FROM ({rows})"  # noqa: S608  quoted, catalogued names
-
-
-def _query(rows: str, domain: TableDomain, used: Sequence[int], plan: Cover) -> str:
-    names = {column: quoted(domain.names[column]) for column in used}
-    listed = ", ".join(names.values())
-    sets = ", ".join(f"({', '.join(names[column] for column in group)})" for group in plan.groups)
-    return (
-        f"SELECT {listed}, GROUPING({listed}), count(*)"  # noqa: S608  quoted, catalogued names
-        f" FROM ({rows}) GROUP BY GROUPING SETS ({sets})"
-    )
-
-
-def add_groups(
+def _add_groups(
     batch: pa.RecordBatch,
     used: Sequence[int],
     plan: Cover,
     joints: Sequence[np.ndarray],
-    codes_of: Callable[[int, pa.Array], np.ndarray],
+    counter: GroupCounter,
+    domain: TableDomain,
 ) -> None:
-    """Add the counts of one batch of grouped rows: the columns of `used`, then GROUPING of them all, then the count."""
+    """Add the counts of one batch of grouped rows."""
     absent = batch.column(len(used)).to_numpy(zero_copy_only=False).astype(np.int64)
     counts = batch.column(len(used) + 1).to_numpy(zero_copy_only=False).astype(np.int64)
     for group, joint in zip(plan.groups, joints, strict=True):
@@ -96,7 +66,10 @@ def add_groups(
         if not len(members):
             continue
         columns = [batch.column(used.index(column)).take(pa.array(members)) for column in group]
-        codes = [codes_of(column, values).astype(np.int64) for column, values in zip(group, columns, strict=True)]
+        codes = [
+            counter.coded(domain.columns[column], values).astype(np.int64)
+            for column, values in zip(group, columns, strict=True)
+        ]
         cells = np.ravel_multi_index(codes, joint.shape) if group else np.zeros(len(members), np.int64)
         np.add.at(joint.reshape(math.prod(joint.shape)), cells, counts[members])
 

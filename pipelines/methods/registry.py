@@ -1,21 +1,20 @@
-"""The methods by name. Each is imported only when asked for: some pull in torch."""
+"""The methods by name, of this project and of any installed package (entry points `understudy.methods`).
+
+Each is imported only when asked for: some pull in torch.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
+from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.base import Method
-
-_METHODS = {
-    "privpgd": "understudy.pipelines.methods.privpgd.method:PrivPGDMethod",
-    "gaussian": "understudy.pipelines.methods.gaussian.method:GaussianMethod",
-    "kernel": "understudy.pipelines.methods.kernel.method:KernelMethod",
-    "mixing": "understudy.pipelines.methods.mixing.method:MixingMethod",
-}
+from understudy.pipelines.spec.plugins import METHODS, loaded, names
 
 
 def method_named(name: str) -> Method[Any]:
-    module, _, attribute = _METHODS[name].partition(":")
-    method: Method[Any] = getattr(import_module(module), attribute)()
+    kind = loaded(METHODS, name)
+    if kind is None:
+        raise SpecError(f"there is no method {name!r}", f"installed are {', '.join(names(METHODS))}")
+    method: Method[Any] = kind()
     return method

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.accounting import composed_loss
@@ -19,8 +18,9 @@ from understudy.pipelines.publishing.attesting import signature_findings
 from understudy.pipelines.publishing.findings import Certificate, Finding
 from understudy.pipelines.publishing.manifest import Guarantee, Manifest
 from understudy.pipelines.publishing.signing import PublicKey
-from understudy.pipelines.publishing.stored import MANIFEST, StoredRelease, read_directory
-from understudy.pipelines.sources.files.object_paths import OBJECT_STORES
+from understudy.pipelines.publishing.stored import StoredRelease
+from understudy.pipelines.publishing.targets.base import target_kind
+from understudy.pipelines.spec.address import Address
 
 _NUMBER = r"\d[\d.]*(?:e[+-]?\d+)?"
 _SENTENCE = re.compile(
@@ -37,13 +37,13 @@ def verify_release(place: str, keys: Sequence[PublicKey]) -> Certificate:
 
 
 def stored_release(place: str) -> StoredRelease:
-    """At a directory, in an object store, or in a table (`duckdb:///file.duckdb#table`)."""
-    if "://" in place and place.split("://", 1)[0] in OBJECT_STORES:
-        found = _in_store(place)
-    elif place.startswith(("duckdb:///", "postgresql")) and "#" in place:
-        found = _in_table(place)
-    else:
-        found = read_directory(place)
+    """At a directory, in an object store, in a table (`duckdb:///file.duckdb#table`), or where a package publishes."""
+    address = Address.of(place, key="the release")
+    kind = target_kind(address)
+    if kind is not None and kind.terms.table:
+        text, _, table = place.rpartition("#")
+        address = Address.parse(text, "the release", table) if text else address
+    found = None if kind is None else kind.stored(address)
     if found is None:
         raise SpecError(
             f"{place} is no release", "name the path that holds its manifest.json, or its table after the #"
@@ -77,25 +77,3 @@ def _says(stated: Guarantee) -> bool:
         return False
     pairs = ((told["epsilon"], stated.epsilon), (told["delta"], stated.delta))
     return all(exact * (1 - 0.005) <= float(text) <= exact * (1 + 0.01) for text, exact in pairs)
-
-
-def _in_store(place: str) -> StoredRelease | None:
-    """`.../name/release-id`, its manifest, or `.../name`, whose pointer says which release is meant."""
-    from understudy.pipelines.publishing.targets.object_store import ObjectStoreTarget
-
-    path = place.rstrip("/").removesuffix(f"/{MANIFEST}")
-    for depth, named in ((2, True), (1, False)):
-        root, *names = path.rsplit("/", depth)
-        if len(names) == depth and "://" in root and not root.endswith(("/", ":")):
-            found = ObjectStoreTarget(root).stored(names[0], names[1] if named else None)
-            if found is not None:
-                return found
-    return None
-
-
-def _in_table(place: str) -> StoredRelease | None:
-    from understudy.pipelines.publishing.targets.base import table_target
-
-    address, _, table = place.rpartition("#")
-    held = table_target(address, table, Path(), "the release").held()
-    return None if held is None else held.release

@@ -13,23 +13,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.sources.identity import local_path, object_path
+from understudy.pipelines.publishing.targets.base import target_kind, target_place
+from understudy.pipelines.sources.opening import kind_of, place_of
 from understudy.pipelines.spec.model import ReleaseSpec
 
 
 def require_apart(spec: ReleaseSpec, base: Path) -> None:
     """Raise SpecError before anything is read, if source and target share a place."""
-    stored, published = object_path(spec.source.uri), object_path(spec.publish.to)
-    if stored is not None and published is not None:
+    kinds = kind_of(spec.source.address), target_kind(spec.publish.address)
+    if all(kind is not None and kind.terms.table for kind in kinds):
+        return
+    source, target = place_of(spec.source.address, base), target_place(spec.publish.address, base)
+    if source is None and target is None:
+        stored, published = spec.source.address.folders, spec.publish.address.folders
         if _begins(published, stored):
             raise _inside("publish.to", "source.uri")
         if _begins(stored, published):
             raise _inside("source.uri", "publish.to")
-    source, target = local_path(spec.source.uri, base), local_path(spec.publish.to, base)
     if source is None or target is None:
-        return
-    databases = [address.startswith("duckdb://") for address in (spec.source.uri, spec.publish.to)]
-    if all(databases):
         return
     if any(is_in(target, place) for place in (source, *_linked_from(source))):
         raise _inside("publish.to", "source.uri")

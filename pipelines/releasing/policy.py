@@ -25,10 +25,12 @@ from pydantic import Field, ValidationError
 
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.publishing.targets.base import target_kind, target_place
 from understudy.pipelines.releasing.apart import is_in
-from understudy.pipelines.sources.identity import local_path, object_path
+from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.columns import Public
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.plugins import TARGETS, is_own
 
 POLICY = "UNDERSTUDY_POLICY"
 SCHEDULER = "UNDERSTUDY_DASK_SCHEDULER"
@@ -59,7 +61,9 @@ class Policy(Public):
     def require_allowed(self, spec: ReleaseSpec, base: Path) -> None:
         if self.accounts is not None and spec.privacy.account not in self.accounts:
             raise SpecError(f"the policy of this machine does not let {spec.privacy.account!r} be charged", _ASK)
-        if self.targets is not None and not any(_below(spec.publish.to, place, base) for place in self.targets):
+        if self.targets is not None and not any(
+            _below(spec.publish.address, Address.of(place), base) for place in self.targets
+        ):
             raise SpecError("the policy of this machine does not let anything be published to publish.to", _ASK)
         scheduler_of(spec, self)
 
@@ -85,14 +89,18 @@ def scheduler_of(spec: ReleaseSpec, policy: Policy) -> str | None:
     return spec.compute.scheduler
 
 
-def _below(to: str, place: str, base: Path) -> bool:
-    stored, allowed = object_path(to), object_path(place)
-    if stored is not None or allowed is not None:
-        return stored is not None and allowed is not None and stored[: len(allowed)] == allowed
-    path, root = local_path(to, base), local_path(place, Path("/"))
-    if path is not None and root is not None:
-        return is_in(path, root)
-    return to == place
+def _below(to: Address, place: Address, base: Path) -> bool:
+    """Databases are allowed by their very address. A target of another package needs a place of its own kind: leave to
+    write files below a folder is not leave to have that package do it."""
+    kind = target_kind(to)
+    if kind is None or (kind.terms.table and not kind.terms.local):
+        return to.text == place.text
+    if to.kind != place.kind and not (is_own(TARGETS, to.kind) and is_own(TARGETS, place.kind)):
+        return False
+    path, root = target_place(to, base), target_place(place, Path("/"))
+    if path is not None or root is not None:
+        return path is not None and root is not None and is_in(path, root)
+    return to.folders[: len(place.folders)] == place.folders
 
 
 def _read(path: Path) -> Policy:

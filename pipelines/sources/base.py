@@ -1,4 +1,4 @@
-"""What every source offers: its schema without a row, and its projected rows in batches.
+"""What every source offers: its schema without a row, its projected rows in batches, and what else it can.
 
 A source knows nothing of units: at most k rows of an entity is the work of bounding.py, the same for all of them.
 What it owes is that a pass over it sees one state of the table, or fails: files are pinned (pinning.py), databases
@@ -7,21 +7,17 @@ read under one snapshot. Whoever opens a source closes it once the passes are do
 
 from __future__ import annotations
 
-import difflib
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import ClassVar, Protocol
 
+import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.errors import SpecError
-from understudy.pipelines.sources.ids import is_key
-from understudy.pipelines.spec.columns import IdentifierColumn, ModelledColumn, TensorColumn
-from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.reading.arrow import readable
-from understudy.pipelines.table.tensors import type_problem
+from understudy.pipelines.spec.address import Address, Terms
+from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+from understudy.pipelines.table.domain import DomainColumn
 
 BATCH_ROWS = 262_144
 
@@ -34,8 +30,36 @@ class Part(Protocol):
         ...
 
 
+class GroupCounter(Protocol):
+    """Counts rows where they lie: the engine groups them by some columns, and sends the groups and how many they are.
+
+    Owed: rows of one group have one code (`coded`), and it is the code that encoding each of them would give.
+    """
+
+    @property
+    def most_columns(self) -> int:
+        """That one question may be about."""
+        ...
+
+    def can_group(self, column: DomainColumn) -> bool:
+        """Whether the engine tells this column's codes apart, and in few groups. Judged without a row."""
+        ...
+
+    def grouped(self, columns: Sequence[DomainColumn], sets: Sequence[Sequence[int]]) -> Iterator[pa.RecordBatch]:
+        """The groups of each set of positions in `columns`: a value for each column, GROUPING of them all (a bit for
+        each column, the first the highest, set where it is not in the set), and the number of rows."""
+        ...
+
+    def coded(self, column: DomainColumn, values: pa.Array) -> np.ndarray:
+        """The codes of what `grouped` sent for this column."""
+        ...
+
+
 class Source(Part, Protocol):
-    """A private table. Nothing here changes it."""
+    """A private table. Nothing here changes it.
+
+    What a source cannot do it answers with None: the pipeline asks, and never looks at what class it was given.
+    """
 
     def schema(self) -> pa.Schema:
         """Names and types of the columns; reads no row. Finds unreadable and disagreeing files."""
@@ -45,8 +69,19 @@ class Source(Part, Protocol):
         """The table as independent slices, or None if it can only be read as one stream."""
         ...
 
+    def counter(self) -> GroupCounter | None:
+        """What counts in the engine, or None if the rows have to be read."""
+        ...
+
     def row_estimate(self) -> int | None:
         """Rows by the source's metadata, before bounding. Private unless declared public."""
+        ...
+
+    def snapshot_id(self) -> str | None:
+        """Names the state of the table that reads see, another one for another state; None if nobody can tell.
+
+        Asked around every pass, which fails if the answer changed. Private: it is compared and never kept or shown.
+        """
         ...
 
     def close(self) -> None:
@@ -58,20 +93,58 @@ class Source(Part, Protocol):
         ...
 
 
-class OneStream(ABC):
-    """A source that one process reads from start to end."""
+class SourceKind(Protocol):
+    """What an entry point of `understudy.sources` names: usually the source's own class."""
+
+    @property
+    def terms(self) -> Terms: ...
+
+    def opened(self, source: SourceSpec, base: Path, spec: ReleaseSpec | None) -> Source:
+        """The source, not connected yet. `spec` says what is declared, for formats that do not say it themselves."""
+        ...
+
+    def identity(self, address: Address, base: Path) -> str:
+        """Which data the address names here, in public words; empty where nobody can tell (`identity.py`)."""
+        ...
+
+
+class SourceBase(ABC):
+    """The answers of a source that can do nothing but stream, and of its kind. A new one overrides what it can."""
+
+    terms: ClassVar[Terms] = Terms()
+
+    @classmethod
+    def opened(cls, source: SourceSpec, base: Path, spec: ReleaseSpec | None) -> Source:
+        raise NotImplementedError(f"{cls.__name__} is not opened by an address")
+
+    @classmethod
+    def identity(cls, address: Address, base: Path) -> str:
+        path = address.path(base) if cls.terms.local else None
+        return address.identity if path is None else f"file {path.resolve()}"
+
+    @abstractmethod
+    def schema(self) -> pa.Schema: ...
 
     @abstractmethod
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]: ...
 
-    def parts(self) -> None:
+    def parts(self) -> Sequence[Part] | None:
         return None
 
-    def close(self) -> None:  # noqa: B027  nothing is held between two reads
+    def counter(self) -> GroupCounter | None:
+        return None
+
+    def row_estimate(self) -> int | None:
+        return None
+
+    def snapshot_id(self) -> str | None:
+        return None
+
+    def close(self) -> None:  # noqa: B027  most hold nothing between two reads
         """Nothing is held between two reads."""
 
 
-class InParts(ABC):
+class InParts(SourceBase):
     """A source that is read part by part."""
 
     @abstractmethod
@@ -80,63 +153,3 @@ class InParts(ABC):
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         for part in self.parts():
             yield from part.read(columns, batch_rows)
-
-    def close(self) -> None:  # noqa: B027  nothing is held between two reads
-        """Nothing is held between two reads."""
-
-
-@dataclass(frozen=True)
-class _Complaint:
-    column: str
-    text: str
-
-
-def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
-    """Raise one SpecError that names every column the table lacks, has twice, or has in a wrong type."""
-    unit = spec.privacy.protected_unit
-    modelled = {name: column for name, column in spec.columns.items() if not isinstance(column, IdentifierColumn)}
-    complaints: list[_Complaint] = []
-    for name in dict.fromkeys([*modelled, *([unit.entity] if unit.entity else [])]):
-        role = "entity column" if name == unit.entity else "column"
-        found = schema.get_all_field_indices(name)
-        if not found:
-            complaints.append(_Complaint(name, f"the table has no {role} {name!r}{_nearest(name, schema.names)}"))
-        elif len(found) > 1:
-            complaints.append(_Complaint(name, f"the table has {len(found)} columns named {name!r}"))
-        else:
-            type_ = schema.field(found[0]).type
-            if name in modelled and (problem := _misfit(type_, modelled[name])) is not None:
-                complaints.append(_Complaint(name, f"column {name!r} is declared {problem}"))
-            elif name not in modelled and not is_key(type_):
-                complaints.append(_Complaint(name, f"the {role} {name!r} holds {_type_name(type_)}, which is no key"))
-    if complaints:
-        names = ", ".join(complaint.column for complaint in complaints)
-        raise SpecError(
-            "; ".join(complaint.text for complaint in complaints),
-            f"correct {names} in the spec, or give the source a view with the columns the spec declares",
-        )
-
-
-def _misfit(type_: pa.DataType, column: ModelledColumn | TensorColumn) -> str | None:
-    if isinstance(column, TensorColumn):
-        size = math.prod(column.shape)
-        held = type_problem(type_, size)
-        return held and f"a tensor of {size:,} numbers but the table holds {held}"
-    return None if readable(type_, column.type) else f"{column.type} but the table holds {_type_name(type_)}"
-
-
-def _nearest(name: str, existing: Sequence[str]) -> str:
-    by_lower = {other.lower(): other for other in existing}
-    close = [by_lower[match] for match in difflib.get_close_matches(name.lower(), list(by_lower), n=3, cutoff=0.5)]
-    return f" (nearest: {', '.join(close)})" if close else ""
-
-
-def _type_name(type_: pa.DataType) -> str:
-    """The kind of type without its details: a dictionary or a struct's fields could be long."""
-    if pa.types.is_struct(type_):
-        return "structs"
-    if pa.types.is_map(type_):
-        return "maps"
-    if pa.types.is_union(type_):
-        return "unions"
-    return "lists" if pa.types.is_nested(type_) else str(type_)

@@ -1,21 +1,15 @@
-"""Where the private rows are: one small class a kind of source, all opened by `open_source`."""
+"""Where the private rows are: one small class a kind of source, found by its address among what is installed."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import unquote
 
-from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.sources.base import Source, check_columns
-from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
-from understudy.pipelines.sources.files.csv_file import CsvSource
-from understudy.pipelines.sources.files.idx import IdxSource, is_idx
-from understudy.pipelines.sources.files.image_folder import ImageFolderSource, is_image_folder
-from understudy.pipelines.sources.files.npz import NpzSource
-from understudy.pipelines.sources.files.object_paths import OBJECT_STORES
-from understudy.pipelines.sources.files.parquet import ParquetSource
-from understudy.pipelines.spec.columns import TensorColumn
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.sources.base import Source, SourceKind
+from understudy.pipelines.sources.columns import check_columns
+from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+from understudy.pipelines.spec.plugins import SOURCES, is_own, loaded, names
 
 __all__ = ["Source", "check_columns", "open_source"]
 
@@ -24,6 +18,7 @@ _FIX = (
     "or .csv.gz file, also as s3://bucket/path, gs://bucket/path or abfs://container/path; or an .npz or idx file "
     "or a folder of pictures"
 )
+_OPTIONS = {"quoted_newlines": "CSV files", "external": "views of DuckDB"}
 
 
 def open_source(source: SourceSpec, base: Path, spec: ReleaseSpec | None = None) -> Source:
@@ -32,60 +27,37 @@ def open_source(source: SourceSpec, base: Path, spec: ReleaseSpec | None = None)
     Relative paths, also those of `duckdb:///relative.duckdb`, start at `base`, the spec's directory. `spec` says what
     is declared, for the formats that do not say it themselves: which arrays are one table, how large pictures are.
     """
-    scheme, separator, rest = source.uri.partition("://")
-    if source.quoted_newlines and scheme not in OBJECT_STORES and not source.uri.lower().endswith((".csv", ".csv.gz")):
-        raise SpecError("source.quoted_newlines is for CSV files", "remove source.quoted_newlines")
-    if source.external and scheme != "duckdb":
-        raise SpecError("source.external is for views of DuckDB", "remove source.external")
-    if not separator:
-        return _file(base / source.uri, source, spec)
-    if scheme == "file" and rest.startswith("/"):
-        return _file(Path(unquote(rest)), source, spec)
-    if scheme == "duckdb" and rest.startswith("/") and len(rest) > 1:
-        if source.table is None:
-            raise SpecError("a DuckDB source needs a table", "name it as source.table")
-        return DuckDBSource(base / rest[1:], source.table, source.external)
-    if scheme in ("postgresql", "postgresql+env", "postgresql+block"):
-        from understudy.pipelines.sources.databases.postgresql import PostgresSource
-        from understudy.pipelines.spec.address import Database
-
-        if source.table is None:
-            raise SpecError("a PostgreSQL source needs a table", "name it as source.table")
-        return PostgresSource(Database.parse(source.uri, "source.uri"), source.table)
-    if scheme == "sql+env":
-        from understudy.pipelines.sources.databases.sqlalchemy_table import SqlAlchemySource
-
-        return SqlAlchemySource.named(rest, source.table)
-    if scheme in OBJECT_STORES:
-        from understudy.pipelines.sources.files.object_store import ObjectStoreSource
-
-        if source.table is not None:
-            raise SpecError("source.table is for databases; a file is one table", "remove source.table")
-        return ObjectStoreSource(source.uri, source.quoted_newlines)
-    # Only the scheme is shown: the rest may hold a password.
-    raise SpecError(f"source.uri of the form {scheme}://... is not a source this version reads", _FIX)
-
-
-def _declared(spec: ReleaseSpec) -> list[str]:
-    """Every column that a release may have to read."""
-    others = (spec.privacy.unit.entity, spec.rolling.column if spec.rolling else None)
-    return [*spec.columns, *(name for name in others if name is not None)]
-
-
-def _file(path: Path, source: SourceSpec, spec: ReleaseSpec | None) -> Source:
-    if source.table is not None:
+    kind = kind_of(source.address)
+    if kind is None:  # only the scheme is shown: the rest may hold a password
+        raise SpecError(
+            f"source.uri of the form {source.address.scheme}://... is not a source this version reads", fix()
+        )
+    for option, what in _OPTIONS.items():
+        if getattr(source, option) and option not in kind.terms.options:
+            raise SpecError(f"source.{option} is for {what}", f"remove source.{option}")
+    if kind.terms.table and source.table is None:
+        raise SpecError(f"a source of kind {source.address.kind} needs a table", "name it as source.table")
+    if not kind.terms.table and source.table is not None:
         raise SpecError("source.table is for databases; a file is one table", "remove source.table")
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise SourceError(f"{path} is a pipe or a device, not a file", "name a file: both passes over it read it anew")
-    if path.name.lower().endswith((".csv", ".csv.gz")):
-        return CsvSource(path, source.quoted_newlines)
-    if path.suffix.lower() == ".npz":
-        return NpzSource(path, frozenset(_declared(spec)) if spec else None)
-    if is_idx(path):
-        return IdxSource(path)
-    if is_image_folder(path):
-        image = spec.columns.get("image") if spec else None
-        return ImageFolderSource(path, image.shape if isinstance(image, TensorColumn) else None)
-    if path.suffix.lower() in (".parquet", ".pq") or path.is_dir() or not path.suffix:
-        return ParquetSource(path)
-    raise SpecError(f"source.uri {source.uri!r} is not a source this version reads", _FIX)
+    if kind.terms.local and source.address.path(base) is None:
+        raise SpecError(f"source.uri of the form {source.address.scheme}://... names no file", fix())
+    return kind.opened(source, base, spec)
+
+
+def kind_of(address: Address) -> SourceKind | None:
+    """What reads addresses of this form, if anything installed does."""
+    kind: SourceKind | None = loaded(SOURCES, address.kind)
+    return kind if kind is not None and kind.terms.accept(address) else None
+
+
+def place_of(address: Address, base: Path) -> Path | None:
+    """The file or folder that a source's address names on this machine, links followed; None where it is another."""
+    kind = kind_of(address)
+    path = address.path(base) if kind is not None and kind.terms.local else None
+    return None if path is None else path.resolve()
+
+
+def fix() -> str:
+    """What can be read here."""
+    others = [name for name in names(SOURCES) if not is_own(SOURCES, name)]
+    return _FIX + (f"; or, by packages installed here, {', '.join(f'{name}://' for name in others)}" if others else "")

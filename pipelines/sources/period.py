@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source
+from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source, SourceBase
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.periods import Period
 from understudy.pipelines.table.coding.encode import encode_column
@@ -48,7 +48,7 @@ class PeriodPart:
 
 
 @dataclass(frozen=True)
-class PeriodSource:
+class PeriodSource(SourceBase):
     """The rows of a source that are of the period; a source like any other."""
 
     source: Source
@@ -75,6 +75,9 @@ class PeriodSource:
     def row_estimate(self) -> int | None:
         """Of all periods together: no more is known without reading."""
         return self.source.row_estimate()
+
+    def snapshot_id(self) -> str | None:
+        return self.source.snapshot_id()
 
     def close(self) -> None:
         self.source.close()

@@ -12,11 +12,12 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SourceError
 
 TICK_SECONDS = 0.02
@@ -62,6 +63,11 @@ class FilePin:
         self.check()
         if failure is not None:
             raise failure
+
+
+def state_of(pinned: Iterable[object]) -> str:
+    """One name for the state of all that was pinned: a pin of each file, or whatever else tells two states apart."""
+    return hash_of([ascii(pin) for pin in pinned])
 
 
 def changed(what: str) -> SourceError:

@@ -1,6 +1,7 @@
-"""Addresses in a spec: public, so they carry no secret; and how the secret half is found when one is needed.
+"""Addresses in a spec, one type for all of them: public, so they carry no secret; and how the secret half is found.
 
-A database is named in one of three ways, none of which puts a password into a spec, a log or a flow parameter:
+An address is a plain path, or `scheme://place`. What reads or writes it is found by its kind, the scheme without what
+follows a `+`, which says where the address itself is kept. None puts a password into a spec, a log or a flow parameter:
 
 - `postgresql://user@host:5432/database?sslmode=require`: the password comes from libpq's own places (`PGPASSWORD`,
   `~/.pgpass`, a service file);
@@ -10,10 +11,11 @@ A database is named in one of three ways, none of which puts a password into a s
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from understudy.pipelines.errors import SpecError, UnderstudyError
@@ -23,8 +25,6 @@ _SECRET_NAMES = re.compile(
 )
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _BLOCK = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
-_LIBPQ_OPTIONS = frozenset({"host", "port", "sslmode", "sslrootcert", "connect_timeout", "application_name",
-                            "channel_binding", "target_session_attrs", "gssencmode"})  # fmt: skip
 _provided: dict[str, str] = {}
 
 
@@ -57,54 +57,119 @@ def check_address(address: str, key: str) -> str:
 
 
 @dataclass(frozen=True)
-class Database:
-    """A PostgreSQL address without its secret. `conninfo` is only ever handed to the driver."""
+class Terms:
+    """What addresses of one kind of source or target may and must say."""
 
-    address: str
+    table: bool = False
+    """A table has to be named beside the address; otherwise it must not be."""
+    local: bool = False
+    """The place is a file or folder of this machine: `kind:///relative/to/the/spec` or `kind:////absolute`."""
+    hidden_in: frozenset[str] = frozenset()
+    """Where the whole address may be kept instead, as `kind+env://VARIABLE` or `kind+block://name`."""
+    plain: bool = True
+    """The address may stand in the spec itself."""
+    options: frozenset[str] = frozenset()
+    """Further keys of `source` that it obeys: `quoted_newlines`, `external`."""
+
+    def accept(self, address: Address) -> bool:
+        return address.hidden_in in self.hidden_in if address.hidden_in else self.plain
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where something is read or published, as a spec says it. `key` is the spec's own word for it, for messages."""
+
+    scheme: str
+    place: str
+    table: str | None = None
+    key: str = field(default="the address", compare=False)
 
     @classmethod
-    def parse(cls, address: str, key: str) -> Database:
-        check_address(address, key)
-        scheme, _, rest = address.partition("://")
-        if scheme == "postgresql+env" and _VARIABLE.fullmatch(rest):
-            return cls(address)
-        if scheme == "postgresql+block" and _BLOCK.fullmatch(rest):
-            return cls(address)
-        if scheme == "postgresql":
-            unknown = [name for name, _ in parse_qsl(urlsplit(address).query) if name not in _LIBPQ_OPTIONS]
-            if not unknown:
-                return cls(address)
-            raise SpecError(
-                f"{key} has connection options that a spec may not set: {', '.join(sorted(unknown))[:200]}",
-                f"allowed: {', '.join(sorted(_LIBPQ_OPTIONS))}",
-            )
-        raise SpecError(
-            f"{key} is not a PostgreSQL address this version understands",
-            "use postgresql://user@host/database, postgresql+env://VARIABLE or postgresql+block://name",
-        )
+    def parse(cls, text: str, key: str, table: str | None = None) -> Address:
+        """SpecError, without a word of the text, if it carries a secret, climbs, or hides itself nowhere."""
+        address = cls.of(check_address(text, key), table, key)
+        names = {"env": _VARIABLE, "block": _BLOCK}
+        if address.hidden_in in names and not names[address.hidden_in].fullmatch(address.place):
+            what = "VARIABLE" if address.hidden_in == "env" else "name"
+            raise SpecError(f"{key} is not of the form {address.scheme}://{what}", "give the name and nothing else")
+        return address
+
+    @classmethod
+    def of(cls, text: str, table: str | None = None, key: str = "the address") -> Address:
+        """Unchecked: of what is not from a spec, or was checked before."""
+        scheme, separator, place = text.partition("://")
+        return cls(scheme, place, table, key) if separator else cls("", text, table, key)
+
+    @property
+    def text(self) -> str:
+        return f"{self.scheme}://{self.place}" if self.scheme else self.place
+
+    @property
+    def kind(self) -> str:
+        """The name under which a source or target is registered."""
+        return self.scheme.partition("+")[0] or "file"
+
+    @property
+    def hidden_in(self) -> str:
+        """`env` or `block`, where the spec does not hold the address itself."""
+        return self.scheme.partition("+")[2]
 
     @property
     def block(self) -> str | None:
-        return self.address.partition("://")[2] if self.address.startswith("postgresql+block://") else None
+        return self.place if self.hidden_in == "block" else None
 
-    def conninfo(self) -> str:
+    def path(self, base: Path) -> Path | None:
+        """The file or folder of this machine; relative ones start at `base`. Only for kinds whose terms are `local`."""
+        if not self.scheme:
+            return base / self.place
+        if not self.place.startswith("/"):
+            return None
+        if self.kind == "file":
+            return Path(unquote(self.place))
+        return base / self.place[1:] if len(self.place) > 1 else None
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Scheme, bucket or host, and folders: what lies below another begins with it. An account beside a container
+        is left out."""
+        first, *more = [part for part in self.place.split("/") if part] or [""]
+        return (self.scheme, first.partition("@")[0], *more)
+
+    @property
+    def identity(self) -> str:
+        """Which place this is, in public words: as a fingerprint where the spec kept the address to itself, and empty
+        where this process cannot tell. Neither user nor options nor secret have a part in it."""
+        if not self.hidden_in:
+            return f"{self.kind} {_bare(self.place)}"
+        try:
+            return f"{self.kind} {fingerprint(_bare(self.revealed().partition('://')[2]))}"
+        except UnderstudyError:  # told when it is connected to, if it ever is
+            return ""
+
+    def revealed(self) -> str:
         """The full address, with whatever secret it needs. Never log, store or raise what this returns."""
-        scheme, _, name = self.address.partition("://")
-        if scheme == "postgresql":
-            return self.address
-        found = os.environ.get(name) if scheme == "postgresql+env" else _provided.get(name)
+        if not self.hidden_in:
+            return self.text
+        found = os.environ.get(self.place) if self.hidden_in == "env" else _provided.get(self.place)
         if not found:
-            place = f"environment variable {name}" if scheme == "postgresql+env" else f"Prefect Secret block {name}"
+            named = "environment variable" if self.hidden_in == "env" else "Prefect Secret block"
             raise UnderstudyError(
-                f"the {place}, which should hold a database address, is not set here",
-                "set it where the worker runs: postgresql://user:password@host/database",
+                f"the {named} {self.place}, which should hold a database address, is not set here",
+                f"set it where the worker runs: {self.kind}://user:password@host/database",
             )
-        return re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql://", found.strip())
+        return found.strip()
 
     def __str__(self) -> str:
         """Where it is, for messages: without user, options or secret."""
-        if not self.address.startswith("postgresql://"):
-            return self.address
-        parts = urlsplit(self.address)
-        host = parts.hostname or "the local server"
-        return f"{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        if not self.scheme or self.hidden_in:
+            return self.text
+        place = _bare(self.place)
+        return f"the local server{place}" if place.startswith("/") else place
+
+
+def fingerprint(place: str) -> str:
+    return hashlib.sha256(place.encode()).hexdigest()[:16]
+
+
+def _bare(place: str) -> str:
+    return re.split(r"[?#]", place, maxsplit=1)[0].rpartition("@")[2]

@@ -11,9 +11,10 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.privacy.ledger.names import account_name_problem
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
-from understudy.pipelines.spec.address import check_address
+from understudy.pipelines.spec.address import Address, check_address
 from understudy.pipelines.spec.columns import Column, Public
 from understudy.pipelines.spec.periods import Period, period_named, zone
+from understudy.pipelines.spec.plugins import METHODS, names
 from understudy.pipelines.spec.rules import Rule
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
@@ -57,6 +58,10 @@ class SourceSpec(Public):
     @classmethod
     def _public_address(cls, uri: str) -> str:
         return check_address(uri, "source.uri")
+
+    @property
+    def address(self) -> Address:
+        return Address.parse(self.uri, "source.uri", self.table)
 
 
 class UnitSpec(Public):
@@ -111,7 +116,14 @@ class MethodSpec(Public):
     """The method's name and its own options, which the method itself checks when it plans."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    name: Literal["privpgd", "gaussian", "mixing", "kernel"] = "privpgd"
+    name: str = Field("privpgd", description="privpgd, gaussian, mixing, kernel, or what an installed package offers")
+
+    @field_validator("name")
+    @classmethod
+    def _installed(cls, name: str) -> str:
+        if name not in names(METHODS):
+            raise ValueError(f"there is no such method; installed are {', '.join(names(METHODS))}")
+        return name
 
     @property
     def options(self) -> dict[str, Any]:
@@ -157,6 +169,10 @@ class PublishSpec(Public):
     @classmethod
     def _public_address(cls, to: str) -> str:
         return check_address(to, "publish.to")
+
+    @property
+    def address(self) -> Address:
+        return Address.parse(self.to, "publish.to", self.table)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -261,8 +277,6 @@ class ReleaseSpec(Public):
         tensors = ", ".join(name for name, column in self.columns.items() if column.type == "tensor")
         if tensors and self.method.name != "kernel":
             raise ValueError(f"tensors ({tensors}) are copied by the method kernel only, not by {self.method.name}")
-        if tensors and self.publish.to.startswith("postgresql"):
-            raise ValueError(f"tensors ({tensors}) cannot be published to PostgreSQL; publish to a directory")
         entity = self.privacy.unit.entity
         if entity in self.columns and self.columns[entity].type not in ("identifier", "text"):
             raise ValueError(

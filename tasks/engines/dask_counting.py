@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -101,7 +102,7 @@ class DaskTable:
         if not parts:
             return self._local.counts(cliques)
         job = Job(self.domain, self.unit, tuple(cliques), self.batch_rows, Sealed(self.key))
-        with _client(self.scheduler) as client:
+        with self._local.one_state(), _client(self.scheduler) as client:
             if self.unit.entity is None:
                 counted = client.map(count_part, parts, job=job, pure=False)
             else:
@@ -113,7 +114,7 @@ class DaskTable:
             total: Sealed[list[np.ndarray]] = _tree(client, counted, merge_counts, job).result()
             return total.value
 
-    @property
+    @cached_property
     def _local(self) -> LocalTable:
         return LocalTable(self.source, self.domain, self.unit, self.key, self.batch_rows)
 

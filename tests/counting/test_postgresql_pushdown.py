@@ -13,11 +13,12 @@ import pytest
 from tests.table.coding.strategies import DOMAIN as EVERY_KIND
 from tests.table.coding.strategies import domain_of
 from tests.warehouse import Warehouse
-from understudy.pipelines.counting import pushdown_postgresql
+from understudy.pipelines.counting import counting
 from understudy.pipelines.counting.counting import LocalTable, count_marginals
-from understudy.pipelines.counting.pushdown_postgresql import _coded, count_in_postgresql, is_cheaper
+from understudy.pipelines.counting.pushdown import count_in_engine, is_cheaper
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.databases.postgresql import PostgresSource
+from understudy.pipelines.sources.databases.postgresql_counting import _coded
 from understudy.pipelines.sources.opening import open_source
 from understudy.pipelines.spec.model import SourceSpec
 from understudy.pipelines.table.coding.encode import encode
@@ -95,7 +96,7 @@ def test_the_engine_gives_the_numbers_of_streaming(warehouse: Warehouse, kind: s
         list(combinations(range(width), 2)),
         [(0, 6, 15), (8, 3), (5, 14, 2)],
     ):
-        found = count_in_postgresql(source, EVERY_KIND, cliques)
+        found = count_in_engine(source.counter(), EVERY_KIND, cliques)
         expected = streamed(source, EVERY_KIND, cliques)
         for clique, a, b in zip(cliques, found, expected, strict=True):
             assert a.dtype == np.int64
@@ -106,9 +107,9 @@ def test_it_is_used_where_it_is_cheaper_and_only_there(warehouse: Warehouse, mon
     source = fill(warehouse)
     used: list[Any] = []
     monkeypatch.setattr(
-        pushdown_postgresql,
-        "count_in_postgresql",
-        lambda *arguments: used.append(arguments) or count_in_postgresql(*arguments),
+        counting,
+        "count_in_engine",
+        lambda *arguments: used.append(arguments) or count_in_engine(*arguments),
     )
     domain = part_of("age", "ward", "charge", "visited", "seen")
     cliques: list[tuple[int, ...]] = [(0,), (1,), (2,), (0, 3), (4,)]
@@ -116,8 +117,8 @@ def test_it_is_used_where_it_is_cheaper_and_only_there(warehouse: Warehouse, mon
         LocalTable(source, domain, unit, b"k").counts(cliques)
         assert len(used) == times
     pairs = [*combinations(range(len(EVERY_KIND.columns)), 2)]
-    assert not is_cheaper(source, EVERY_KIND, pairs)
-    assert not is_cheaper(source, EVERY_KIND, [])
+    assert not is_cheaper(source.counter(), EVERY_KIND, pairs)
+    assert not is_cheaper(source.counter(), EVERY_KIND, [])
 
 
 @pytest.mark.parametrize("type_", ["numeric", "real", "text"])
@@ -125,7 +126,7 @@ def test_types_that_the_engine_would_compare_otherwise_are_streamed(warehouse: W
     warehouse.execute(f"CREATE TABLE t (x {type_})", "INSERT INTO t VALUES ('0.1'), ('3.5'), (NULL)")
     source = opened(warehouse, "t")
     domain = domain_of({"x": {"type": "number", "min": 0, "max": 4, "bins": 40, "nullable": True}})
-    assert not is_cheaper(source, domain, [(0,)])
+    assert not is_cheaper(source.counter(), domain, [(0,)])
     assert LocalTable(source, domain, Unit(), b"k").counts([(0,)])[0].sum() == 3
 
 
@@ -134,7 +135,7 @@ def test_text_is_grouped_by_its_bytes(warehouse: Warehouse) -> None:
     domain = domain_of({"ward": {"type": "category", "values": ["A", "B"], "other": True, "nullable": True}})
     warehouse.execute("CREATE TABLE t (ward text)", "INSERT INTO t VALUES ('A'), ('a'), ('a'), ('B'), (NULL)")
     source = opened(warehouse, "t")
-    (counts,) = count_in_postgresql(source, domain, [(0,)])
+    (counts,) = count_in_engine(source.counter(), domain, [(0,)])
     assert counts.tolist() == [1, 1, 2, 1]
     assert 'COLLATE "C"' in _coded(source.column("ward"), domain.columns[0]).as_string()
 
@@ -144,4 +145,4 @@ def test_both_ways_see_one_snapshot(warehouse: Warehouse) -> None:
     domain = part_of("flag")
     before = streamed(source, domain, [(0,)])
     warehouse.execute("DELETE FROM base")
-    assert (count_in_postgresql(source, domain, [(0,)])[0] == before[0]).all()
+    assert (count_in_engine(source.counter(), domain, [(0,)])[0] == before[0]).all()

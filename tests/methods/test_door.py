@@ -55,6 +55,7 @@ from understudy.pipelines.privacy.relation import Budget
 from understudy.pipelines.releasing.approving import requests_of
 from understudy.pipelines.sources.memory import ArrowSource
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.plugins import METHODS, names
 from understudy.pipelines.spec.reading import parse_spec
 from understudy.pipelines.table.domain import TableDomain
 
@@ -374,7 +375,7 @@ def test_a_mechanism_does_not_show_its_exact_numbers() -> None:
 
 
 def test_every_method_is_here() -> None:
-    assert set(registry._METHODS) == set(OPTIONS) == {spec_of(case).method.name for case in CASES}
+    assert set(names(METHODS)) == set(OPTIONS) == {spec_of(case).method.name for case in CASES}
 
 
 @pytest.mark.parametrize("method", OPTIONS)

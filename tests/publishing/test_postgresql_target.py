@@ -15,7 +15,7 @@ from tests.warehouse import Warehouse
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.publishing.targets.base import PreparedRelease, open_target
 from understudy.pipelines.publishing.targets.postgresql import PostgresTarget
-from understudy.pipelines.spec.address import Database
+from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.reading import parse_spec
 
 TABLE = pa.table(
@@ -36,7 +36,7 @@ def release(release_id: str = "2026-10-abc", table: pa.Table = TABLE) -> Prepare
 
 
 def target(warehouse: Warehouse, table: str = "visits") -> PostgresTarget:
-    return PostgresTarget(Database.parse(warehouse.uri, "publish.to"), f"{warehouse.schema}.{table}")
+    return PostgresTarget(Address.parse(warehouse.uri, "publish.to"), f"{warehouse.schema}.{table}")
 
 
 def test_rows_arrive_typed_and_unchanged(warehouse: Warehouse) -> None:
@@ -142,13 +142,13 @@ def test_hostile_names_are_names(warehouse: Warehouse) -> None:
     assert len(warehouse.rows('SELECT * FROM "x""; DROP TABLE victim; --"')) == 3
     for bad in ("", "a.b.c", "x" * 51, "schema."):
         with pytest.raises(SpecError, match=r"publish\.table"):
-            PostgresTarget(Database.parse(warehouse.uri, "publish.to"), bad)
+            PostgresTarget(Address.parse(warehouse.uri, "publish.to"), bad)
 
 
 def test_by_spec(warehouse: Warehouse) -> None:
     spec = parse_spec(SPEC.replace("{to: releases/}", f'{{to: "{warehouse.uri}", table: visits}}'))
     assert isinstance(open_target(spec, Path()), PostgresTarget)
     with pytest.raises(PublishError, match="no schema"):
-        PostgresTarget(Database.parse(warehouse.uri, "publish.to"), "nowhere.visits").publish(release())
+        PostgresTarget(Address.parse(warehouse.uri, "publish.to"), "nowhere.visits").publish(release())
     with pytest.raises(SpecError, match=r"publish\.table"):
         open_target(parse_spec(SPEC.replace("releases/", f'"{warehouse.uri}"')), Path())

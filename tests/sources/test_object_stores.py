@@ -25,7 +25,6 @@ from understudy.pipelines.publishing.attesting import ENVELOPE
 from understudy.pipelines.publishing.signing import SigningKey
 from understudy.pipelines.publishing.targets.base import open_target
 from understudy.pipelines.publishing.targets.object_store import ObjectStoreTarget
-from understudy.pipelines.publishing.targets.retention import retire_old, retired_release
 from understudy.pipelines.publishing.verifying import verify_release
 from understudy.pipelines.releasing.recertifying import recertify_release
 from understudy.pipelines.sources.opening import open_source
@@ -185,11 +184,11 @@ def test_old_releases_are_retired_with_what_dead_attempts_left(bucket: str, monk
     monkeypatch.delenv("UNDERSTUDY_FAULT")
     for number in range(1, 4):
         target.publish(prepared(f"r-{number}", created=f"2026-0{number}-01"))
-    assert retire_old(target, "clinic-visits", 2) == ["r-1"]
-    assert retire_old(target, "clinic-visits", 2) == []
+    assert target.retire_old("clinic-visits", 2) == ["r-1"]
+    assert target.retire_old("clinic-visits", 2) == []
     left = [key for key in keys(bucket) if "/r-1/" in key]
     assert sorted(key.rsplit("/", 1)[1] for key in left) == ["card.html", "manifest.json", "retired.json"]
-    gone = retired_release(target, "clinic-visits", "r-1")
+    gone = target.retired_release("clinic-visits", "r-1")
     assert gone is not None
     assert "retired" in gone.location
     assert recertify_release(f"s3://{bucket}/r/clinic-visits/r-1", None).manifest.release_id == "r-1"
@@ -232,7 +231,7 @@ def test_a_retired_release_in_a_store_keeps_its_signature(bucket: str, tmp_path:
     target = ObjectStoreTarget(f"s3://{bucket}/r")
     for number in (1, 2):
         target.publish(replace(prepared(f"r-{number}", created=f"2026-0{number}-01"), key=key))
-    assert retire_old(target, "clinic-visits", 1) == ["r-1"]
+    assert target.retire_old("clinic-visits", 1) == ["r-1"]
     found = {f.what: f for f in verify_release(f"s3://{bucket}/r/clinic-visits/r-1", [key.public]).findings}
     assert found["signature"].holds
     assert any(finding.detail == "retired" and finding.holds for finding in found.values())

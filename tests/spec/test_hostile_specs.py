@@ -9,7 +9,7 @@ import pytest
 
 from tests.examples import SPEC
 from understudy.pipelines.errors import SpecError, UnderstudyError
-from understudy.pipelines.spec.address import Database, check_address
+from understudy.pipelines.spec.address import Address, check_address
 from understudy.pipelines.spec.reading import MAX_SPEC_BYTES, load_spec, parse_spec
 
 CANARY = "hunter2-canary"
@@ -100,14 +100,14 @@ def test_a_template_can_reach_nothing() -> None:
 
 def test_an_address_shows_no_secret_in_any_form(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WAREHOUSE_URL", f"postgresql://me:{CANARY}@host/db")
-    database = Database.parse("postgresql+env://WAREHOUSE_URL", "source.uri")
-    assert CANARY in database.conninfo()
+    database = Address.parse("postgresql+env://WAREHOUSE_URL", "source.uri")
+    assert CANARY in database.revealed()
     assert CANARY not in f"{database} {database!r}"
     monkeypatch.delenv("WAREHOUSE_URL")
     with pytest.raises(UnderstudyError, match="WAREHOUSE_URL"):
-        database.conninfo()
+        database.revealed()
     with pytest.raises(UnderstudyError, match="block"):
-        Database.parse("postgresql+block://nothing", "source.uri").conninfo()
+        Address.parse("postgresql+block://nothing", "source.uri").revealed()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,14 @@ from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Composed, describe, to_json
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.stating import at_most, spent_text
+from understudy.pipelines.publishing.targets.base import check_target
 from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.approving import approve
 from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.releasing.rolling import Entry, declared_steps, entry_of, forecast
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.sources.identity import source_identity
-from understudy.pipelines.sources.opening import Source, open_source
+from understudy.pipelines.sources.opening import open_source, place_of
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec
 
@@ -39,22 +39,17 @@ def print_plan(path: Path, assume_rows: int | None, as_json: bool, at: dt.dateti
     spec = load_spec(path, at, any_snapshot=not as_json)  # `show_plan` judges it, by the ledger
     plan = plan_release(spec).plan
     check_schedule(spec)
-    with closing(open_source(spec.source, path.parent, spec)) as source:  # refuses what is no source; opens nothing
-        place = missing(source)
+    open_source(spec.source, path.parent, spec).close()  # refuses what is no source; opens nothing
+    check_target(spec)
     rows = table_size(spec, path.parent, assume_rows)
     if as_json:
         click.echo(json.dumps(plan_json(spec, plan, rows), indent=2))
         return
     require_apart(spec, path.parent)
-    if place is not None:
+    place = place_of(spec.source.address, path.parent)
+    if place is not None and not place.exists():  # a database or a store is not asked
         click.echo(f"   ! there is no {place} here: a release would fail on this machine")
     show_plan(spec, plan, rows, source_identity(spec.source, path.parent))
-
-
-def missing(source: Source) -> Path | None:
-    """The file or directory a source reads, if it is not here; a database or a store is not asked."""
-    place = getattr(source, "path", None)
-    return place if isinstance(place, Path) and not place.exists() else None
 
 
 def show_plan(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, source: str = "") -> None:

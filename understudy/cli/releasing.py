@@ -18,7 +18,7 @@ from understudy.cli.stopping import before_stopping
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.ledger.ledger import Ledger, Who
 from understudy.pipelines.privacy.stating import left_text, spent_text
-from understudy.pipelines.publishing.targets.base import Published
+from understudy.pipelines.publishing.targets.base import Published, open_target
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.payments import charges_known, payments_since
 from understudy.pipelines.releasing.policy import Policy
@@ -98,8 +98,8 @@ def _require_terminal() -> None:
 
 def staged_in(workspace: Workspace, spec: ReleaseSpec, base: Path) -> tuple[Path, ...]:
     """Folders in which a release that is killed may leave something half written."""
-    to = spec.publish.to
-    return (workspace.measurements, *(() if "://" in to else ((base / to / spec.name).absolute(),)))
+    place = open_target(spec, base).staged_in(spec.name)
+    return (workspace.measurements, *(() if place is None else (place,)))
 
 
 def _release_flow() -> Any:

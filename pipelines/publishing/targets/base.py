@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -13,11 +14,10 @@ from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.signing import SigningKey
-from understudy.pipelines.publishing.targets.published_tables import HeldTable
-from understudy.pipelines.sources.files.object_paths import OBJECT_STORES
-from understudy.pipelines.spec.model import ReleaseSpec
-
-_DATABASES = ("duckdb", "postgresql", "postgresql+env", "postgresql+block")
+from understudy.pipelines.publishing.stored import StoredRelease
+from understudy.pipelines.spec.address import Address, Terms
+from understudy.pipelines.spec.model import PublishSpec, ReleaseSpec
+from understudy.pipelines.spec.plugins import TARGETS, is_own, loaded, names
 
 
 @dataclass(frozen=True)
@@ -61,47 +61,113 @@ class Target(Protocol):
         """
         ...
 
+    def retire_old(self, name: str, keep: int) -> list[str]:
+        """Remove the data of all but the newest `keep` releases of the name, and give the ids of those it was.
 
-class TableTarget(Target, Protocol):
-    """A table of a database, which holds one release at a time."""
+        What was promised about them stays: an older release keeps manifest and card, so that its guarantee can still be
+        looked up and recertified, and loses its rows. The newest release is never retired, nor is the one that readers
+        are led to. A table in a database holds the newest release only, so there is nothing to retire.
+        """
+        ...
 
-    def held(self) -> HeldTable | None: ...
+    def retired_release(self, name: str, release_id: str) -> Published | None:
+        """A release that was published and retired since: releasing it again must not bring it back."""
+        ...
+
+    def staged_in(self, name: str) -> Path | None:
+        """The folder of this machine in which a publication that is killed may leave something half written."""
+        ...
+
+
+class TargetKind(Protocol):
+    """What an entry point of `understudy.targets` names: usually the target's own class."""
+
+    @property
+    def terms(self) -> Terms: ...
+
+    @property
+    def holds_tensors(self) -> bool: ...
+
+    def opened(self, publish: PublishSpec, base: Path) -> Target:
+        """The target, not connected yet. Relative places start at `base`."""
+        ...
+
+    def stored(self, address: Address) -> StoredRelease | None:
+        """The release at an address, as whoever checks it names it; None if there is none. Read, and not believed."""
+        ...
+
+
+class TargetBase(ABC):
+    """The answers of a target that keeps nothing but the newest release, and of its kind."""
+
+    terms: ClassVar[Terms] = Terms()
+    holds_tensors: ClassVar[bool] = True
+
+    @classmethod
+    @abstractmethod
+    def opened(cls, publish: PublishSpec, base: Path) -> Target: ...
+
+    @classmethod
+    @abstractmethod
+    def stored(cls, address: Address) -> StoredRelease | None: ...
+
+    @abstractmethod
+    def ready(self, name: str) -> None: ...
+
+    @abstractmethod
+    def recover(self, name: str, release_id: str) -> Published | None: ...
+
+    @abstractmethod
+    def publish(self, release: PreparedRelease) -> Published: ...
+
+    @abstractmethod
+    def newest(self, name: str) -> tuple[Manifest, ...]: ...
+
+    def retire_old(self, name: str, keep: int) -> list[str]:
+        return []
+
+    def retired_release(self, name: str, release_id: str) -> Published | None:
+        return None
+
+    def staged_in(self, name: str) -> Path | None:
+        return None
 
 
 def open_target(spec: ReleaseSpec, base: Path) -> Target:
     """The target a spec names; relative places are resolved against the directory of the spec."""
-    to = spec.publish.to
-    scheme = to.split("://", 1)[0] if "://" in to else ""
-    if scheme in _DATABASES:
-        if not spec.publish.table:
-            raise SpecError(
-                "publish.table is missing", "name the table to publish into, or give a directory in publish.to"
-            )
-        return table_target(to, spec.publish.table, base, "publish.to")
-    if scheme in OBJECT_STORES:
-        from understudy.pipelines.publishing.targets.object_store import ObjectStoreTarget
+    return check_target(spec).opened(spec.publish, base)
 
-        return ObjectStoreTarget(to)
-    if scheme:
+
+def check_target(spec: ReleaseSpec) -> TargetKind:
+    """What publishes to the spec's address, or SpecError. Opens nothing."""
+    address = spec.publish.address
+    kind = target_kind(address)
+    if kind is None:
+        others = [f"{name}://" for name in names(TARGETS) if not is_own(TARGETS, name)]
         raise SpecError(
-            f"publish.to: cannot publish to {scheme}://",
-            "use a directory, duckdb:///file.duckdb, postgresql://user@host/database or s3://bucket/path",
+            f"publish.to: cannot publish to {address.scheme}://",
+            "use a directory, duckdb:///file.duckdb, postgresql://user@host/database or s3://bucket/path"
+            + (f"; or, by packages installed here, {', '.join(others)}" if others else ""),
         )
-    from understudy.pipelines.publishing.targets.directory import DirectoryTarget
+    if kind.terms.table and not spec.publish.table:
+        raise SpecError("publish.table is missing", "name the table to publish into, or give a directory in publish.to")
+    tensors = ", ".join(name for name, column in spec.columns.items() if column.type == "tensor")
+    if tensors and not kind.holds_tensors:
+        raise SpecError(f"tensors ({tensors}) cannot be published to {address.kind}", "publish to a directory")
+    return kind
 
-    return DirectoryTarget(base / to)
+
+def target_kind(address: Address) -> TargetKind | None:
+    """What publishes to addresses of this form, if anything installed does."""
+    kind: TargetKind | None = loaded(TARGETS, address.kind)
+    return kind if kind is not None and kind.terms.accept(address) else None
 
 
-def table_target(address: str, table: str, base: Path, said_in: str) -> TableTarget:
-    """A table of the database at this address; a relative DuckDB file is looked for from `base`."""
-    if address.startswith("duckdb://"):
-        from understudy.pipelines.publishing.targets.duckdb_table import DuckDBTarget
-
-        return DuckDBTarget(base / address.removeprefix("duckdb:///"), table)
-    from understudy.pipelines.publishing.targets.postgresql import PostgresTarget
-    from understudy.pipelines.spec.address import Database
-
-    return PostgresTarget(Database.parse(address, said_in), table)
+def target_place(address: Address, base: Path) -> Path | None:
+    """The file or folder that a target's address names on this machine, links followed; None where it is another."""
+    kind = target_kind(address)
+    path = address.path(base) if kind is not None and kind.terms.local else None
+    return None if path is None else path.resolve()
 
 
 def release_id(spec: ReleaseSpec, mids: tuple[str, ...]) -> str:

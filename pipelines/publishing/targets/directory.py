@@ -7,6 +7,7 @@ a kill at any line leaves at worst a hidden staging directory, which the next pu
 
 from __future__ import annotations
 
+import datetime as dt
 import errno
 import json
 import os
@@ -19,22 +20,36 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from understudy.pipelines.canonical import sha256_file
-from understudy.pipelines.errors import PublishError
+from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.staging import flush, own_staging, remove_abandoned
 from understudy.pipelines.publishing.attesting import ENVELOPE, attest
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
-from understudy.pipelines.publishing.stored import LATEST, MANIFEST
-from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
+from understudy.pipelines.publishing.stored import LATEST, MANIFEST, RETIRED, StoredRelease, read_directory
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
+from understudy.pipelines.spec.address import Address, Terms
+from understudy.pipelines.spec.model import PublishSpec
 
 ROWS_A_FILE = 1_000_000
 PROBE_BYTES = 65_536
 CARD = "card.html"
 
 
-class DirectoryTarget:
+class DirectoryTarget(TargetBase):
+    terms = Terms(local=True)
+
     def __init__(self, root: Path) -> None:
         self.root = root
+
+    @classmethod
+    def opened(cls, publish: PublishSpec, base: Path) -> DirectoryTarget:
+        if publish.address.scheme:
+            raise SpecError("publish.to: cannot publish to file://", "give the directory as a plain path")
+        return cls(base / publish.to)
+
+    @classmethod
+    def stored(cls, address: Address) -> StoredRelease | None:
+        return read_directory(address.text)
 
     def ready(self, name: str) -> None:
         folder = self.root / name
@@ -91,6 +106,25 @@ class DirectoryTarget:
             ) from None
         return _published(manifest, place)
 
+    def retire_old(self, name: str, keep: int) -> list[str]:
+        folder = self.root / name
+        shown = os.readlink(folder / LATEST) if (folder / LATEST).is_symlink() else ""
+        places = [path.parent for path in folder.glob(f"*/{MANIFEST}") if not path.parent.is_symlink()]
+        dated = sorted((_manifest(place).created_at, place) for place in places)
+        gone = [p for _, p in dated[:-keep] if p.name != shown and not (p / RETIRED).exists()]
+        for place in gone:
+            _retire(place)
+        return [place.name for place in gone]
+
+    def retired_release(self, name: str, release_id: str) -> Published | None:
+        place = self.root / name / release_id
+        if not (place / RETIRED).is_file():
+            return None
+        return Published(_manifest(place), f"{place} (retired)", str(place / CARD), sha256_file(place / MANIFEST))
+
+    def staged_in(self, name: str) -> Path:
+        return (self.root / name).absolute()
+
     def _contained(self, name: str, release_id: str) -> Path:
         root = self.root.resolve()
         place = (root / name / release_id).resolve()
@@ -133,6 +167,25 @@ def read_release(place: Path) -> Manifest:
                 "move the release away and release again: it is free",
             )
     return manifest
+
+
+def _retire(place: Path) -> None:
+    """The rows go first and the mark is made last, so that what a kill interrupts the next call finishes."""
+    try:
+        if (place / "data").exists():
+            shutil.rmtree(place / "data")
+        note = place / f".{RETIRED}"
+        note.write_text(json.dumps({"retired_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds")}) + "\n")
+        note.replace(place / RETIRED)
+    except OSError as error:
+        raise PublishError(f"cannot retire {place}: {error.strerror}", "check the permissions") from None
+
+
+def _manifest(place: Path) -> Manifest:
+    try:
+        return Manifest.model_validate(json.loads((place / MANIFEST).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        raise PublishError(f"{place} holds no readable manifest", "move that directory away") from None
 
 
 def _write(release: PreparedRelease, staging: Path) -> Manifest:

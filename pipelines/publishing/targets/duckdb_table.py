@@ -12,12 +12,13 @@ from pathlib import Path
 import duckdb
 
 from understudy.pipelines.canonical import sha256_text
-from understudy.pipelines.errors import PublishError
+from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.staging import own_staging
 from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
-from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
+from understudy.pipelines.publishing.stored import StoredRelease
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
 from understudy.pipelines.publishing.targets.published_tables import (
     RELEASES,
     HeldTable,
@@ -26,14 +27,31 @@ from understudy.pipelines.publishing.targets.published_tables import (
     foreign,
     read_manifest,
 )
+from understudy.pipelines.spec.address import Address, Terms
+from understudy.pipelines.spec.model import PublishSpec
 
 _COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, current BOOLEAN, manifest TEXT, card TEXT, envelope TEXT"
 
 
-class DuckDBTarget:
+class DuckDBTarget(TargetBase):
+    terms = Terms(table=True, local=True)
+
     def __init__(self, path: Path, table: str) -> None:
         self.path = path
         self.table = table
+
+    @classmethod
+    def opened(cls, publish: PublishSpec, base: Path) -> DuckDBTarget:
+        path = publish.address.path(base)
+        if path is None or publish.table is None:
+            raise SpecError("publish.to names no DuckDB file", "use duckdb:///file.duckdb and name publish.table")
+        return cls(path, publish.table)
+
+    @classmethod
+    def stored(cls, address: Address) -> StoredRelease | None:
+        path = address.path(Path())
+        held = None if path is None or address.table is None else cls(path, address.table).held()
+        return None if held is None else held.release
 
     def ready(self, name: str) -> None:
         if self.path.exists():

@@ -16,6 +16,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -26,8 +27,10 @@ from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.attesting import ENVELOPE, attest
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.stored import MANIFEST, RETIRED, StoredRelease, dated, parsed
-from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
 from understudy.pipelines.sources.files.object_paths import open_store, storing
+from understudy.pipelines.spec.address import Address
+from understudy.pipelines.spec.model import PublishSpec
 
 ROWS_A_FILE = 1_000_000
 LATEST = "latest.json"
@@ -35,10 +38,26 @@ _ATTEMPT = re.compile(r"[0-9a-f]{12}/")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 
 
-class ObjectStoreTarget:
+class ObjectStoreTarget(TargetBase):
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/")
         self._store, self._root = open_store(uri, "publish.to")
+
+    @classmethod
+    def opened(cls, publish: PublishSpec, base: Path) -> ObjectStoreTarget:
+        return cls(publish.to)
+
+    @classmethod
+    def stored(cls, address: Address) -> StoredRelease | None:
+        """`.../name/release-id`, its manifest, or `.../name`, whose pointer says which release is meant."""
+        path = address.text.rstrip("/").removesuffix(f"/{MANIFEST}")
+        for depth, named in ((2, True), (1, False)):
+            root, *names = path.rsplit("/", depth)
+            if len(names) == depth and "://" in root and not root.endswith(("/", ":")):
+                found = cls(root).stored_as(names[0], names[1] if named else None)
+                if found is not None:
+                    return found
+        return None
 
     def ready(self, name: str) -> None:
         probe = f"{self._root}/{self._plain(name)}/.probe-{uuid.uuid4().hex}"
@@ -99,6 +118,12 @@ class ObjectStoreTarget:
             found = [_parsed(self._store.cat_file(path), path) for path in paths]
         return sorted(found, key=lambda manifest: manifest.created_at)
 
+    def retire_old(self, name: str, keep: int) -> list[str]:
+        old = [m for m in self.releases(name)[:-keep] if self.retired(name, m.release_id) is None]
+        for manifest in old:
+            self.retire(manifest)
+        return [manifest.release_id for manifest in old]
+
     def retire(self, manifest: Manifest) -> None:
         """Remove a release's data, and what dead attempts at it left, but neither its manifest nor its card."""
         place = self._place(manifest.name, manifest.release_id)
@@ -127,7 +152,7 @@ class ObjectStoreTarget:
             content = self._read(f"{place}/{MANIFEST}")
         return None if content is None else _parsed(content, place)
 
-    def stored(self, name: str, release_id: str | None) -> StoredRelease | None:
+    def stored_as(self, name: str, release_id: str | None) -> StoredRelease | None:
         """The release as it lies there, or the one that the pointer names, or None."""
         folder = f"{self._root}/{self._plain(name)}"
         with storing(folder, PublishError, "reading"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,8 @@ from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.manifest import Manifest
-from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
+from understudy.pipelines.publishing.stored import StoredRelease
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
 from understudy.pipelines.publishing.targets.published_tables import (
     RELEASES,
     HeldTable,
@@ -26,18 +28,32 @@ from understudy.pipelines.publishing.targets.published_tables import (
     foreign,
     read_manifest,
 )
-from understudy.pipelines.sources.databases.postgresql_connection import connected, located
-from understudy.pipelines.spec.address import Database
+from understudy.pipelines.sources.databases.postgresql_connection import TERMS, connected, database_at, located
+from understudy.pipelines.spec.address import Address
+from understudy.pipelines.spec.model import PublishSpec
 
 _DOING = "publishing"
 _TYPES = ((pa.types.is_boolean, "boolean"), (pa.types.is_integer, "bigint"), (pa.types.is_floating, "double precision"),
           (pa.types.is_date, "date"), (pa.types.is_timestamp, "timestamp"))  # fmt: skip
 
 
-class PostgresTarget:
+class PostgresTarget(TargetBase):
     """`table` is `name`, in the first schema of the search path, or `schema.name`."""
 
-    def __init__(self, database: Database, table: str) -> None:
+    terms = TERMS
+    holds_tensors = False
+
+    @classmethod
+    def opened(cls, publish: PublishSpec, base: Path) -> PostgresTarget:
+        assert publish.table is not None
+        return cls(database_at(publish.address), publish.table)
+
+    @classmethod
+    def stored(cls, address: Address) -> StoredRelease | None:
+        held = None if address.table is None else cls(database_at(address), address.table).held()
+        return None if held is None else held.release
+
+    def __init__(self, database: Address, table: str) -> None:
         self.database = database
         self.given_schema, _, self.table = table.rpartition(".")
         if not self.table or len(self.table.encode()) > 50 or "." in self.given_schema:

@@ -13,11 +13,17 @@ from functools import cached_property
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.sources.base import BATCH_ROWS, OneStream
-from understudy.pipelines.sources.pinning import FilePin, changed
+from understudy.pipelines.sources.base import BATCH_ROWS, SourceBase
+from understudy.pipelines.sources.databases.grouping import has_few_codes
+from understudy.pipelines.sources.pinning import FilePin, changed, state_of
+from understudy.pipelines.spec.address import Address, Terms
+from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+from understudy.pipelines.table.coding.encode import encode_column
+from understudy.pipelines.table.domain import DomainColumn
 
 _EXTERNAL = (
     "load what it reads into a table of the database; or, if whoever can change those files may decide what is "
@@ -26,12 +32,26 @@ _EXTERNAL = (
 
 
 @dataclass(frozen=True)
-class DuckDBSource(OneStream):
+class DuckDBSource(SourceBase):
     """`table` is `name` or `schema.name`. Names reach SQL quoted, and only if the catalogue lists them."""
 
     path: Path
     table: str
     external: bool = False
+
+    terms = Terms(table=True, local=True, options=frozenset({"external"}))
+
+    @classmethod
+    def opened(cls, source: SourceSpec, base: Path, spec: ReleaseSpec | None) -> DuckDBSource:
+        path = source.address.path(base)
+        assert path is not None
+        assert source.table is not None
+        return cls(path, source.table, source.external)
+
+    @classmethod
+    def identity(cls, address: Address, base: Path) -> str:
+        path = address.path(base)
+        return "" if path is None else f"database {path.resolve()}"
 
     def schema(self) -> pa.Schema:
         with self.connect() as connection:
@@ -52,6 +72,12 @@ class DuckDBSource(OneStream):
                 [schema, name],
             ).fetchone()
         return int(found[0]) if found else None
+
+    def counter(self) -> DuckDBCounter:
+        return DuckDBCounter(self)
+
+    def snapshot_id(self) -> str:
+        return state_of(self._pins)
 
     def query(self, connection: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> str:
         """SQL for the requested columns of every row."""
@@ -126,6 +152,42 @@ class DuckDBSource(OneStream):
         absent = [name for name in columns if name not in existing]
         if absent:
             raise SpecError(f"the table has no column(s) {', '.join(absent)}", "correct the names in the spec")
+
+
+@dataclass(frozen=True)
+class DuckDBCounter:
+    """Counts in DuckDB: the engine groups raw values; only listed ones, since numbers have too many to group by."""
+
+    source: DuckDBSource
+
+    most_columns = 62
+    """GROUPING() tells the groups apart in one 64-bit number."""
+
+    def can_group(self, column: DomainColumn) -> bool:
+        return has_few_codes(column)
+
+    def coded(self, column: DomainColumn, values: pa.Array) -> np.ndarray:
+        return encode_column(values, column)
+
+    def grouped(self, columns: Sequence[DomainColumn], sets: Sequence[Sequence[int]]) -> Iterator[pa.RecordBatch]:
+        names = [quoted(column.name) for column in columns]
+        listed = ", ".join(names)
+        groups = ", ".join(f"({', '.join(names[i] for i in group)})" for group in sets)
+        with self.source.connect() as connection:
+            rows = _exactly(connection, self.source.query(connection, [column.name for column in columns]))
+            query = (
+                f"SELECT {listed}, GROUPING({listed}), count(*)"  # noqa: S608  quoted, catalogued names
+                f" FROM ({rows}) GROUP BY GROUPING SETS ({groups})"
+            )
+            yield from connection.sql(query).to_arrow_reader(1 << 16)
+
+
+def _exactly(connection: duckdb.DuckDBPyConnection, rows: str) -> str:
+    """The same rows, with text that groups by its bytes even where the column's collation ignores case."""
+    relation = connection.sql(rows)
+    named = [(quoted(name), str(type_)) for name, type_ in zip(relation.columns, relation.types, strict=True)]
+    exact = ", ".join(f"{name} COLLATE C AS {name}" if type_ == "VARCHAR" else name for name, type_ in named)
+    return f"SELECT {exact} FROM ({rows})"  # noqa: S608  quoted, catalogued names
 
 
 def quoted(name: str) -> str:

@@ -21,21 +21,29 @@ import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.sources.base import BATCH_ROWS
+from understudy.pipelines.sources.base import BATCH_ROWS, SourceBase
 from understudy.pipelines.sources.databases.postgresql_connection import (
+    TERMS,
     connected,
+    database_at,
     explained,
     located,
     open_connection,
     python_encoding,
+    server_of,
 )
-from understudy.pipelines.spec.address import Database
+from understudy.pipelines.spec.address import Address
+from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+
+if TYPE_CHECKING:
+    from understudy.pipelines.sources.databases.postgresql_counting import PostgresCounter
 
 PAGES_A_PART = 8192
 BLOCK_BYTES = 4 << 20
@@ -89,7 +97,7 @@ class PostgresColumn:
 class PostgresPart:
     """Rows of a table on pages from `first` up to `end` (None: to the last one), as a snapshot shows them."""
 
-    database: Database
+    database: Address
     schema: str
     table: str
     columns: tuple[PostgresColumn, ...]
@@ -111,11 +119,22 @@ class PostgresPart:
 
 
 @dataclass(frozen=True)
-class PostgresSource:
+class PostgresSource(SourceBase):
     """`table` is `name`, found on the search path, or `schema.name`."""
 
-    database: Database
+    database: Address
     table: str
+
+    terms = TERMS
+
+    @classmethod
+    def opened(cls, source: SourceSpec, base: Path, spec: ReleaseSpec | None) -> PostgresSource:
+        assert source.table is not None
+        return cls(database_at(source.address), source.table)
+
+    @classmethod
+    def identity(cls, address: Address, base: Path) -> str:
+        return server_of(address)
 
     def schema(self) -> pa.Schema:
         return pa.schema([(column.name, column.arrow_type) for column in self._catalogued[3]])
@@ -154,6 +173,14 @@ class PostgresSource:
                 [list(_TABLES), schema, name],
             ).fetchone()
         return int(found[0]) if found and found[0] >= 0 else None
+
+    def counter(self) -> PostgresCounter:
+        from understudy.pipelines.sources.databases.postgresql_counting import PostgresCounter
+
+        return PostgresCounter(self)
+
+    def snapshot_id(self) -> str:
+        return self._snapshot.snapshot
 
     def close(self) -> None:
         """Ends the snapshot and its lock. A closed source cannot be read again: it would see other rows."""
@@ -216,7 +243,7 @@ class PostgresSource:
 class _HeldSnapshot:
     """Keeps a read-only transaction open so that others may read what it sees, until it is closed."""
 
-    def __init__(self, database: Database, schema: str, table: str, kind: str) -> None:
+    def __init__(self, database: Address, schema: str, table: str, kind: str) -> None:
         import psycopg
 
         connection = None
@@ -260,7 +287,7 @@ def _listed(columns: Sequence[PostgresColumn], name: str) -> PostgresColumn:
 
 
 def _stream(
-    database: Database,
+    database: Address,
     snapshot: str,
     query: Any,
     columns: Sequence[PostgresColumn],

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import codecs
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
-from understudy.pipelines.errors import UnderstudyError
-from understudy.pipelines.spec.address import Database
+from understudy.pipelines.errors import SpecError, UnderstudyError
+from understudy.pipelines.spec.address import Address, Terms, fingerprint
 
 # What a value looks like as text must not depend on the server's or the role's defaults: rows are hashed as text.
 SETTINGS = {
@@ -23,8 +26,50 @@ SETTINGS = {
 }
 
 
+TERMS = Terms(table=True, hidden_in=frozenset({"env", "block"}))
+_OPTIONS = frozenset({"host", "port", "sslmode", "sslrootcert", "connect_timeout", "application_name",
+                      "channel_binding", "target_session_attrs", "gssencmode"})  # fmt: skip
+
+
+def database_at(address: Address) -> Address:
+    """The address, unless it sets what a spec may not decide."""
+    if not address.hidden_in:
+        unknown = [name for name, _ in parse_qsl(urlsplit(address.text).query) if name not in _OPTIONS]
+        if unknown:
+            raise SpecError(
+                f"{address.key} has connection options that a spec may not set: {', '.join(sorted(unknown))[:200]}",
+                f"allowed: {', '.join(sorted(_OPTIONS))}",
+            )
+    return address
+
+
+def conninfo(database: Address) -> str:
+    """What libpq is given, with whatever secret it needs. Never log, store or raise what this returns."""
+    return re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql://", database.revealed())
+
+
+def server_of(database: Address) -> str:
+    """Which database this is, as the worker's environment fills the address in; empty where nobody can tell."""
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError:  # then it cannot be read either, and `connected` says so
+        return ""
+    try:
+        given = conninfo_to_dict(conninfo(database_at(database)))
+    except (UnderstudyError, ProgrammingError):  # told when it is connected to, if it ever is
+        return ""
+    service = str(given.get("service") or os.environ.get("PGSERVICE") or "")
+    host = str(given.get("host") or os.environ.get("PGHOST") or "")
+    port = str(given.get("port") or os.environ.get("PGPORT") or "5432")
+    user = str(given.get("user") or os.environ.get("PGUSER") or "")
+    name = str(given.get("dbname") or os.environ.get("PGDATABASE") or user)
+    place = f"{host.lower()}:{port}/{name}" + (f" service {service}" if service else "")
+    return f"database postgresql {fingerprint(place) if database.hidden_in else place}"
+
+
 @contextmanager
-def connected(database: Database, error: type[UnderstudyError], doing: str) -> Iterator[Any]:
+def connected(database: Address, error: type[UnderstudyError], doing: str) -> Iterator[Any]:
     """A psycopg connection. Whatever PostgreSQL says becomes an error without any value or address in it."""
     try:
         import psycopg
@@ -41,11 +86,11 @@ def connected(database: Database, error: type[UnderstudyError], doing: str) -> I
             connection.close()
 
 
-def open_connection(database: Database) -> Any:
+def open_connection(database: Address) -> Any:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
-    given = conninfo_to_dict(database.conninfo())
+    given = conninfo_to_dict(conninfo(database))
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     ours = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in SETTINGS.items())
     settings["options"] = f"{settings.get('options', '')} {ours}".strip()
@@ -54,7 +99,7 @@ def open_connection(database: Database) -> Any:
 
 
 def explained(
-    problem: Exception, database: Database, error: type[UnderstudyError], doing: str, connecting: bool
+    problem: Exception, database: Address, error: type[UnderstudyError], doing: str, connecting: bool
 ) -> UnderstudyError:
     code = getattr(problem, "sqlstate", None)
     kind = f"{type(problem).__name__}{f', SQLSTATE {code}' if code else ''}"

@@ -11,44 +11,53 @@ stored (`sqlalchemy_values` says what is asked for instead), and what comes is r
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import pyarrow as pa
 import sqlalchemy as sa
-from sqlalchemy.exc import NoSuchTableError
+from sqlalchemy.exc import ArgumentError, NoSuchTableError
 
 from understudy.pipelines.errors import SourceError, SpecError, UnderstudyError
-from understudy.pipelines.sources.base import BATCH_ROWS, OneStream
+from understudy.pipelines.sources.base import BATCH_ROWS, SourceBase
 from understudy.pipelines.sources.databases.sqlalchemy_values import StoredColumn, connect_options, prepared
+from understudy.pipelines.spec.address import Address, Terms, fingerprint
+from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 FETCH_ROWS = 20_000
 
 
 @dataclass(frozen=True)
-class SqlAlchemySource(OneStream):
+class SqlAlchemySource(SourceBase):
     """`variable` names the environment variable with the address; `table` is `name` or `schema.name`."""
 
     variable: str
     table: str
 
+    terms = Terms(table=True, plain=False, hidden_in=frozenset({"env"}))
+
     @classmethod
-    def named(cls, variable: str, table: str | None) -> SqlAlchemySource:
-        if not _VARIABLE.fullmatch(variable):
-            raise SpecError("source.uri is not of the form sql+env://VARIABLE", "name an environment variable")
-        if table is None:
-            raise SpecError("a database source needs a table", "name it as source.table")
-        return cls(variable, table)
+    def opened(cls, source: SourceSpec, base: Path, spec: ReleaseSpec | None) -> SqlAlchemySource:
+        assert source.table is not None
+        return cls(source.address.place, source.table)
+
+    @classmethod
+    def identity(cls, address: Address, base: Path) -> str:
+        try:
+            url = sa.make_url(os.environ.get(address.place, "").strip())
+        except ArgumentError:
+            return ""
+        kind, database = url.get_backend_name(), url.database or ""
+        if kind in ("sqlite", "duckdb") and database not in ("", ":memory:"):
+            database = str(Path(database).resolve())
+        host = (url.host or "").lower()
+        return f"database {kind} {fingerprint(f'{host}:{url.port or str()}/{database}')}"
 
     def schema(self) -> pa.Schema:
         return pa.schema([(column.name, StoredColumn(column).arrow_type) for column in self._reflected.columns])
-
-    def row_estimate(self) -> int | None:
-        return None
 
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         table = self._reflected

@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.sources.base import BATCH_ROWS, OneStream
+from understudy.pipelines.sources.base import BATCH_ROWS, SourceBase
 from understudy.pipelines.sources.files.csv_lines import CR, LF, LONGEST, line_blocks, record_blocks, screened
-from understudy.pipelines.sources.pinning import FilePin
+from understudy.pipelines.sources.pinning import FilePin, state_of
 
 MOST_HEADER_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -34,7 +34,7 @@ _PARSERS = 2
 
 
 @dataclass(frozen=True)
-class CsvSource(OneStream):
+class CsvSource(SourceBase):
     path: Path
     quoted_newlines: bool = False
 
@@ -47,6 +47,9 @@ class CsvSource(OneStream):
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         with self._opened() as stream:
             yield from csv_batches(stream, str(self.path), columns, batch_rows, self.quoted_newlines)
+
+    def snapshot_id(self) -> str:
+        return state_of([self._pin])
 
     @cached_property
     def _pin(self) -> FilePin:

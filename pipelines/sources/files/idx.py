@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.sources.base import BATCH_ROWS, OneStream
-from understudy.pipelines.sources.pinning import FilePin
+from understudy.pipelines.sources.base import BATCH_ROWS, SourceBase
+from understudy.pipelines.sources.pinning import FilePin, state_of
 from understudy.pipelines.table.tensors import BATCH_BYTES
 
 _NAME = re.compile(r"[-.]idx[1-4]-(ubyte|byte|short|int|float|double)(\.gz)?$", re.IGNORECASE)
@@ -62,7 +62,7 @@ class _File:
 
 
 @dataclass(frozen=True)
-class IdxSource(OneStream):
+class IdxSource(SourceBase):
     path: Path
 
     def schema(self) -> pa.Schema:
@@ -88,6 +88,9 @@ class IdxSource(OneStream):
                 count = min(rows, total - start)
                 found = [file.next_rows(stream, count) for file, stream in zip(files, streams, strict=True)]
                 yield pa.RecordBatch.from_arrays(found, names=list(columns))
+
+    def snapshot_id(self) -> str:
+        return state_of(file.pin for file in self._files.values())
 
     @cached_property
     def _files(self) -> dict[str, _File]:

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.sources.base import BATCH_ROWS, OneStream
-from understudy.pipelines.sources.pinning import FilePin
+from understudy.pipelines.sources.base import BATCH_ROWS, SourceBase
+from understudy.pipelines.sources.pinning import FilePin, state_of
 from understudy.pipelines.table.tensors import BATCH_BYTES
 
 ENDINGS = (".png", ".jpg", ".jpeg")
@@ -38,7 +38,7 @@ def is_image_folder(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class ImageFolderSource(OneStream):
+class ImageFolderSource(SourceBase):
     """`shape` is that of the tensor the spec declares as `image`, or None if it declares none."""
 
     path: Path
@@ -70,6 +70,13 @@ class ImageFolderSource(OneStream):
             files = self._files[start : start + rows]
             found = [self._images(files) if name == "image" else _labels(files) for name in columns]
             yield pa.RecordBatch.from_arrays(found, names=list(columns))
+
+    def snapshot_id(self) -> str:
+        return self._state
+
+    @cached_property
+    def _state(self) -> str:
+        return state_of(self._files)
 
     def _images(self, files: Sequence[tuple[str, FilePin]]) -> pa.Array:
         height, width, channels = self._picture

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.sources.base import BATCH_ROWS, OneStream
-from understudy.pipelines.sources.pinning import FilePin
+from understudy.pipelines.sources.base import BATCH_ROWS, SourceBase
+from understudy.pipelines.sources.pinning import FilePin, state_of
 from understudy.pipelines.table.tensors import BATCH_BYTES
 
 _DAY_BOUND = 2**31 - 1
@@ -46,7 +46,7 @@ class _Array:
 
 
 @dataclass(frozen=True)
-class NpzSource(OneStream):
+class NpzSource(SourceBase):
     """`wanted` are the names the spec speaks of; without it every array has to be a column."""
 
     path: Path
@@ -77,6 +77,9 @@ class NpzSource(OneStream):
             for pieces in zip(*(_pieces(archive, array, rows) for array in arrays), strict=True):
                 found = [_column(piece, array) for piece, array in zip(pieces, arrays, strict=True)]
                 yield pa.RecordBatch.from_arrays(found, names=list(columns))
+
+    def snapshot_id(self) -> str:
+        return state_of([self._pin])
 
     def _check_lengths(self, arrays: Sequence[_Array]) -> None:
         if len({array.shape[0] for array in arrays}) > 1:

@@ -6,16 +6,23 @@ AWS_ENDPOINT_URL, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_NAME ...
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from understudy.pipelines.errors import SpecError, UnderstudyError
-from understudy.pipelines.spec.address import check_address
+from understudy.pipelines.spec.address import Address, check_address
 
 # Only these: fsspec would also open ftp, ssh, http or a zip inside a zip for whoever writes the spec.
 OBJECT_STORES = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "memory": "fsspec"}
 MAX_ATTEMPTS = 3
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+
+
+def endpoint() -> str:
+    """Where S3 is, if the environment says so."""
+    return next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), "").rstrip("/")
 
 
 def open_store(uri: str, key: str) -> tuple[Any, str]:
@@ -23,8 +30,8 @@ def open_store(uri: str, key: str) -> tuple[Any, str]:
     import fsspec
 
     check_address(uri, key)
-    scheme, _, path = uri.partition("://")
-    path = path.strip("/")
+    address = Address.of(uri)
+    scheme, path = address.scheme, address.place.strip("/")
     if not path or any(char in path for char in "?#*[]\\"):
         raise SpecError(f"{key} is not of the form {scheme}://bucket/path", "give a plain path without ? # * [ ] or \\")
     try:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,9 +18,11 @@ import pyarrow as pa
 from understudy.pipelines.errors import Bare, SourceError, SpecError
 from understudy.pipelines.sources.base import BATCH_ROWS, InParts
 from understudy.pipelines.sources.files.csv_file import csv_batches, csv_header, unpacked
-from understudy.pipelines.sources.files.object_paths import open_store, storing
+from understudy.pipelines.sources.files.object_paths import endpoint, open_store, storing
 from understudy.pipelines.sources.files.parquet import MOST_ROWS, read_footer, read_row_groups, understood
-from understudy.pipelines.sources.pinning import changed
+from understudy.pipelines.sources.pinning import changed, state_of
+from understudy.pipelines.spec.address import Address, Terms, fingerprint
+from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
 
 _KEY = "source.uri"
 
@@ -91,6 +94,20 @@ class StoredCsv:
 class ObjectStoreSource(InParts):
     uri: str
     quoted_newlines: bool = False
+
+    terms = Terms(options=frozenset({"quoted_newlines"}))
+
+    @classmethod
+    def opened(cls, source: SourceSpec, base: Path, spec: ReleaseSpec | None) -> ObjectStoreSource:
+        return cls(source.uri, source.quoted_newlines)
+
+    @classmethod
+    def identity(cls, address: Address, base: Path) -> str:
+        at = f" at {fingerprint(endpoint())}" if address.scheme == "s3" and endpoint() else ""
+        return f"object store {address.text.rstrip('/')}{at}"
+
+    def snapshot_id(self) -> str:
+        return state_of((stored.path, stored.version) for stored, *_ in self._footers)
 
     def schema(self) -> pa.Schema:
         first = self._footers[0]

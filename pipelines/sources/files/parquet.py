@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from understudy.pipelines.errors import Bare, SourceError
 from understudy.pipelines.sources.base import BATCH_ROWS, InParts
-from understudy.pipelines.sources.pinning import FilePin
+from understudy.pipelines.sources.pinning import FilePin, state_of
 
 PARTS, LEAST_ROWS, MOST_ROWS = 16, 65_536, 1_000_000
 """A table is cut into so many parts, so that threads share it evenly, or into parts of so few or so many rows."""
@@ -110,6 +110,9 @@ class ParquetSource(InParts):
 
     def row_estimate(self) -> int | None:
         return sum(sum(group_rows) for *_, group_rows in self._footers)
+
+    def snapshot_id(self) -> str:
+        return state_of(pin for pin, *_ in self._footers)
 
     @cached_property
     def _footers(self) -> list[tuple[FilePin, pa.Schema, list[int]]]:

@@ -11,78 +11,64 @@ holds numbers) are not counted in the engine.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.counting.pushdown import FEW_CODES, add_groups, joint_groups, marginals_of
+from understudy.pipelines.sources.databases.grouping import has_few_codes
 from understudy.pipelines.sources.databases.postgresql import PostgresColumn, PostgresSource
 from understudy.pipelines.table.coding.encode import encode_column
-from understudy.pipelines.table.domain import MICROSECONDS_A_DAY, DomainColumn, TableDomain
-
-MOST_COLUMNS = 31
-"""GROUPING() tells the groups apart in one 32-bit number."""
+from understudy.pipelines.table.domain import MICROSECONDS_A_DAY, DomainColumn
 
 _WHOLE = ("int2", "int4", "int8")
 _MOMENTS = ("date", "timestamp", "timestamptz")
 _READABLE_YEARS = "BETWEEN '0001-01-01' AND '9999-12-31 23:59:59.999999'"
 
 
-def is_cheaper(source: PostgresSource, domain: TableDomain, cliques: Sequence[tuple[int, ...]]) -> bool:
-    """Whether the engine can count these, and does so faster; judged from the public domain and the catalogue.
+@dataclass(frozen=True)
+class PostgresCounter:
+    """Counts in PostgreSQL, under the snapshot that every other read of the source sees too."""
 
-    Measured (docs/scale.md): sending and reading a column costs a row about as much as one group costs the
-    engine.
-    """
-    used = {column for clique in cliques for column in clique}
-    if not used or len(used) > MOST_COLUMNS:
-        return False
-    groups = joint_groups(domain, cliques).groups
-    return len(groups) <= len(used) and all(
-        _is_listed(domain.columns[column])
-        or _compared_as(source.column(domain.names[column]), domain.columns[column]) is not None
-        for column in used
-    )
+    source: PostgresSource
 
+    most_columns = 31
+    """GROUPING() tells the groups apart in one 32-bit number."""
 
-def count_in_postgresql(
-    source: PostgresSource, domain: TableDomain, cliques: Sequence[tuple[int, ...]]
-) -> list[np.ndarray]:
-    """Exact int64 counts of each clique, by one query with a grouping set for each joint group."""
-    from psycopg import sql
+    def can_group(self, column: DomainColumn) -> bool:
+        return has_few_codes(column) or _compared_as(self.source.column(column.name), column) is not None
 
-    plan = joint_groups(domain, cliques)
-    used = sorted({column for group in plan.groups for column in group})
-    joints = [np.zeros([domain.sizes[column] for column in group], np.int64) for group in plan.groups]
-    stored = {column: source.column(domain.names[column]) for column in used}
-    aliases = {column: sql.Identifier(f"c{column}") for column in used}
-    listed = sql.SQL(", ").join(aliases[column] for column in used)
-    named = [sql.SQL("{} AS {}").format(_coded(stored[c], domain.columns[c]), aliases[c]) for c in used]
-    sets = [sql.SQL("({})").format(sql.SQL(", ").join(aliases[column] for column in group)) for group in plan.groups]
-    query = sql.SQL(
-        "SELECT {listed}, GROUPING({listed}), count(*) FROM (SELECT {named} FROM {table}) AS coded"
-        " GROUP BY GROUPING SETS ({sets})"
-    ).format(listed=listed, named=sql.SQL(", ").join(named), table=source.identifier(), sets=sql.SQL(", ").join(sets))
-    sent = [
-        PostgresColumn(f"c{column}", stored[column].kind if _is_listed(domain.columns[column]) else "int8")
-        for column in used
-    ]
-    whole = [PostgresColumn(name, "int8") for name in ("absent", "count")]
-
-    def codes_of(column: int, values: pa.Array) -> np.ndarray:
-        if _is_listed(domain.columns[column]):
-            return encode_column(values, domain.columns[column])
+    def coded(self, column: DomainColumn, values: pa.Array) -> np.ndarray:
+        if has_few_codes(column):
+            return encode_column(values, column)
         return np.asarray(values.to_numpy(zero_copy_only=False), np.int64)
 
-    for batch in source.stream(query, [*sent, *whole]):
-        add_groups(batch, used, plan, joints, codes_of)
-    return marginals_of(joints, plan, cliques)
+    def grouped(self, columns: Sequence[DomainColumn], sets: Sequence[Sequence[int]]) -> Iterator[pa.RecordBatch]:
+        from psycopg import sql
 
-
-def _is_listed(column: DomainColumn) -> bool:
-    return column.kind in ("category", "boolean") and column.size <= FEW_CODES
+        stored = [self.source.column(column.name) for column in columns]
+        aliases = [sql.Identifier(f"c{i}") for i in range(len(columns))]
+        named = [
+            sql.SQL("{} AS {}").format(_coded(held, column), alias)
+            for held, column, alias in zip(stored, columns, aliases, strict=True)
+        ]
+        groups = [sql.SQL("({})").format(sql.SQL(", ").join(aliases[i] for i in group)) for group in sets]
+        query = sql.SQL(
+            "SELECT {listed}, GROUPING({listed}), count(*) FROM (SELECT {named} FROM {table}) AS coded"
+            " GROUP BY GROUPING SETS ({sets})"
+        ).format(
+            listed=sql.SQL(", ").join(aliases),
+            named=sql.SQL(", ").join(named),
+            table=self.source.identifier(),
+            sets=sql.SQL(", ").join(groups),
+        )
+        sent = [
+            PostgresColumn(f"c{i}", held.kind if has_few_codes(column) else "int8")
+            for i, (held, column) in enumerate(zip(stored, columns, strict=True))
+        ]
+        yield from self.source.stream(query, [*sent, *(PostgresColumn(name, "int8") for name in ("absent", "count"))])
 
 
 def _compared_as(stored: PostgresColumn, column: DomainColumn) -> str | None:
@@ -98,7 +84,7 @@ def _coded(stored: PostgresColumn, column: DomainColumn) -> Any:
     """SQL for what is grouped by: the value as it would be streamed, or the code of its bin."""
     from psycopg import sql
 
-    if _is_listed(column):
+    if has_few_codes(column):
         raw = stored.expression()
         # Text is told apart by its bytes, whatever the column's collation takes for equal.
         return sql.SQL('({}) COLLATE "C"').format(raw) if pa.types.is_string(stored.arrow_type) else raw
