@@ -10,6 +10,7 @@ from understudy.pipelines.privacy.ledger.store import MeasurementStore
 from understudy.pipelines.releasing.object_shelf import ObjectShelf
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.sources.files.object_paths import OBJECT_STORES
+from understudy.pipelines.spec.address import Address
 
 
 def store_of(workspace: Workspace) -> MeasurementStore:
@@ -19,7 +20,7 @@ def store_of(workspace: Workspace) -> MeasurementStore:
         return MeasurementStore(workspace.measurements)
     if place == "ledger":
         return MeasurementStore(PostgresShelf(workspace.ledger_url))
-    if place.partition("://")[0] in OBJECT_STORES:
+    if Address.of(place).scheme in OBJECT_STORES:
         return MeasurementStore(ObjectShelf(place))
     raise SpecError(
         "UNDERSTUDY_STORE is neither `ledger`, nor an object store, nor an absolute path.",

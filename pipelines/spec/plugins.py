@@ -59,10 +59,16 @@ def loaded(group: str, name: str) -> Any | None:
 def _offered(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[tuple[str, EntryPoint], ...]]:
     """Every entry point of the group by name, with the package it comes from. `path` is what was looked through."""
     found: dict[str, dict[str, EntryPoint]] = {}
-    for entry in (*entry_points(group=group), *_of_checkout(group)):
+    for entry in (*_installed(path).select(group=group), *_of_checkout(group)):
         package = _normal(entry.dist.name) if entry.dist is not None else _OWN
         found.setdefault(entry.name, {}).setdefault(package, entry)
     return {name: tuple(offers.items()) for name, offers in found.items()}
+
+
+@lru_cache(maxsize=4)
+def _installed(path: tuple[str, ...]) -> Any:
+    """All entry points of all packages: looking through the path is what takes time, and it is done once."""
+    return entry_points()
 
 
 def _of_checkout(group: str) -> list[EntryPoint]:
