@@ -15,6 +15,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
+from understudy.pipelines.errors import SpecError
 from understudy.pipelines.spec.address import Address, Terms
 from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
 from understudy.pipelines.table.domain import DomainColumn
@@ -151,5 +152,9 @@ class InParts(SourceBase):
     def parts(self) -> Sequence[Part]: ...
 
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        known = self.schema().names
+        absent = [name for name in columns if name not in known]
+        if absent:
+            raise SpecError(f"the table has no column(s) {', '.join(absent)}", "correct the names in the spec")
         for part in self.parts():
             yield from part.read(columns, batch_rows)

@@ -1,0 +1,141 @@
+"""Every built-in target keeps the contract that other packages' targets are held to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.warehouse import Warehouse
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
+from understudy.pipelines.spec.model import PublishSpec
+from understudy.testing.targets import TargetContract
+
+
+class TestDirectory(TargetContract):
+    def describe(self, place: Path) -> PublishSpec:
+        return PublishSpec(to="releases")
+
+    def read(self, place: Path, name: str) -> pa.Table | None:
+        latest = place / "releases" / name / "latest"
+        return pq.read_table(latest / "data") if latest.exists() else None
+
+    def address(self, place: Path, published: Published) -> str:
+        return published.location
+
+    def tamper(self, place: Path, published: Published) -> None:
+        [path] = (Path(published.location) / "data").iterdir()
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+
+    def squat(self, place: Path, release: PreparedRelease) -> Callable[[], Any]:
+        path = place / "releases" / release.manifest.name / release.manifest.release_id / "notes.txt"
+        path.parent.mkdir(parents=True)
+        path.write_text("mine")
+        return path.read_text
+
+
+class TestObjectStore(TargetContract):
+    @pytest.fixture(autouse=True)
+    def _bucket(self, bucket: str) -> None:
+        import s3fs
+
+        self.bucket, self.store = bucket, s3fs.S3FileSystem(skip_instance_cache=True, use_listings_cache=False)
+
+    def describe(self, place: Path) -> PublishSpec:
+        return PublishSpec(to=f"s3://{self.bucket}/{place.name}")
+
+    def read(self, place: Path, name: str) -> pa.Table | None:
+        root = f"{self.bucket}/{place.name}/{name}"
+        if not self.store.exists(f"{root}/latest.json"):
+            return None
+        at = f"{root}/{json.loads(self.store.cat_file(f'{root}/latest.json'))['manifest']}"
+        manifest = json.loads(self.store.cat_file(at))
+        data = [file["path"] for file in manifest["files"] if file["path"].endswith(".parquet")]
+        folder = at.rpartition("/")[0]
+        parts = [pq.read_table(pa.BufferReader(self.store.cat_file(f"{folder}/{path}"))) for path in data]
+        return pa.concat_tables(parts)
+
+    def address(self, place: Path, published: Published) -> str:
+        return published.location
+
+    def tamper(self, place: Path, published: Published) -> None:
+        [path] = [file.path for file in published.manifest.files if file.path.endswith(".parquet")]
+        at = f"{published.location.removeprefix('s3://')}/{path}"
+        content = bytearray(self.store.cat_file(at))
+        content[len(content) // 2] ^= 1
+        self.store.pipe_file(at, bytes(content))
+
+    def squat(self, place: Path, release: PreparedRelease) -> Callable[[], Any]:
+        folder = f"{self.bucket}/{place.name}/{release.manifest.name}/{release.manifest.release_id}"
+        self.store.pipe_file(f"{folder}/manifest.json", b"mine")
+        return lambda: self.store.cat_file(f"{folder}/manifest.json")
+
+
+class TestDuckDB(TargetContract):
+    def describe(self, place: Path) -> PublishSpec:
+        return PublishSpec(to="duckdb:///out.duckdb", table="copies")
+
+    def read(self, place: Path, name: str) -> pa.Table | None:
+        if not (place / "out.duckdb").exists():
+            return None
+        with duckdb.connect(place / "out.duckdb", read_only=True) as connection:
+            held = connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'copies'").fetchall()
+            return connection.execute("SELECT * FROM copies").to_arrow_table() if held else None
+
+    def address(self, place: Path, published: Published) -> str:
+        return f"duckdb:///{place / 'out.duckdb'}#copies"
+
+    def tamper(self, place: Path, published: Published) -> None:
+        with duckdb.connect(place / "out.duckdb") as connection:
+            connection.execute("UPDATE copies SET age = age + 1 WHERE rowid = (SELECT min(rowid) FROM copies"
+                               " WHERE age IS NOT NULL)")  # fmt: skip
+
+    def squat(self, place: Path, release: PreparedRelease) -> Callable[[], Any]:
+        with duckdb.connect(place / "out.duckdb") as connection:
+            connection.execute("CREATE TABLE copies AS SELECT 'mine' AS x")
+        return lambda: _rows(self.read(place, ""))
+
+
+class TestPostgreSQL(TargetContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, warehouse: Warehouse) -> None:
+        self.warehouse = warehouse
+
+    def table(self, place: Path) -> str:
+        return place.name.replace("-", "_")
+
+    def describe(self, place: Path) -> PublishSpec:
+        return PublishSpec(to=self.warehouse.uri, table=f"{self.warehouse.schema}.{self.table(place)}")
+
+    def read(self, place: Path, name: str) -> pa.Table | None:
+        with self.warehouse.connect() as connection, connection.cursor() as cursor:
+            held = cursor.execute("SELECT to_regclass(%s)::text", [self.table(place)]).fetchone()
+            if held is None or held[0] is None:
+                return None
+            rows = cursor.execute(f"SELECT * FROM {self.table(place)}".encode()).fetchall()
+            names = [column.name for column in cursor.description or ()]
+        return pa.table({name: [row[i] for row in rows] for i, name in enumerate(names)})
+
+    def address(self, place: Path, published: Published) -> str:
+        return f"{self.warehouse.uri}#{self.warehouse.schema}.{self.table(place)}"
+
+    def tamper(self, place: Path, published: Published) -> None:
+        table = self.table(place)
+        self.warehouse.execute(f"UPDATE {table} SET age = age + 1 WHERE ctid = (SELECT min(ctid) FROM {table}"
+                               " WHERE age IS NOT NULL)")  # fmt: skip
+
+    def squat(self, place: Path, release: PreparedRelease) -> Callable[[], Any]:
+        self.warehouse.execute(f"CREATE TABLE {self.table(place)} AS SELECT 'mine' AS x")
+        return lambda: _rows(self.read(place, ""))
+
+
+def _rows(table: pa.Table | None) -> Any:
+    return None if table is None else table.to_pylist()
