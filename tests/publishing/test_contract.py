@@ -43,6 +43,8 @@ class TestDirectory(TargetContract):
 
 
 class TestObjectStore(TargetContract):
+    kills = 5  # a client of S3 takes a second to make
+
     @pytest.fixture(autouse=True)
     def _bucket(self, bucket: str) -> None:
         import s3fs

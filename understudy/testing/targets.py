@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -39,12 +39,13 @@ from understudy.pipelines.spec.model import PublishSpec, ReleaseSpec
 from understudy.testing.tables import COLUMNS, example, spec_of_columns
 
 ROWS = 40
-KILLS = 14
-"""Lines at which a publication is killed, spread over all that it runs through."""
 Rows = list[dict[str, Any]]
 
 
 class TargetContract(ABC):
+    kills: ClassVar[int] = 12
+    """Lines at which a publication is killed, spread over all that it runs through."""
+
     @abstractmethod
     def describe(self, place: Path) -> PublishSpec:
         """What a spec says of a target that is empty yet; relative paths start at `place`, a folder for each."""
@@ -196,7 +197,7 @@ class TargetContract(ABC):
         assert lines, "nothing of the target's own file was run"
         assert self.shown(first) == _rows(new.table)
         seen = set()
-        for line in sorted({1 + number * (lines - 1) // (KILLS - 1) for number in range(KILLS)}):
+        for line in sorted({1 + number * (lines - 1) // (self.kills - 1) for number in range(self.kills)}):
             place = _made(tmp_path / f"killed-{line}")
             self.open(place).publish(old)
             assert publish(place, line) is None, f"it was not killed at line {line} of {lines}"
