@@ -20,7 +20,7 @@ def test_a_spec_reads_and_publishes_by_other_packages(clinic: Clinic, monkeypatc
     install_feather(place)
     install_jsonl(place)
     with duckdb.connect(clinic.folder / "clinic.duckdb", read_only=True) as connection:
-        visits = connection.execute("SELECT * FROM visits").to_arrow_table()
+        visits = connection.sql("SELECT * FROM visits").to_arrow_table()
     pyarrow.feather.write_feather(visits, clinic.folder / "visits.feather", chunksize=700)
     (clinic.folder / "clinic.duckdb").unlink()
     clinic.write(

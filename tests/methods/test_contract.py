@@ -6,6 +6,12 @@ from typing import Any, ClassVar
 
 from understudy.testing.methods import MethodContract
 
+FLOWERS: dict[str, dict[str, Any]] = {
+    "length": {"type": "number", "min": 0, "max": 10},
+    "width": {"type": "number", "min": 0, "max": 4},
+    "kind": {"type": "category", "values": ["rose", "daisy"]},
+}
+
 
 class TestPrivPGD(MethodContract):
     name = "privpgd"
@@ -18,7 +24,11 @@ class TestGaussian(MethodContract):
 
 class TestMixing(MethodContract):
     name = "mixing"
+    columns: ClassVar[dict[str, dict[str, Any]]] = FLOWERS
+    options: ClassVar[dict[str, Any]] = {"label": "kind", "rows": 500}
 
 
 class TestKernel(MethodContract):
     name = "kernel"
+    columns: ClassVar[dict[str, dict[str, Any]]] = FLOWERS
+    options: ClassVar[dict[str, Any]] = {"label": "kind", "rows": 500}

@@ -90,7 +90,7 @@ class TestDuckDB(TargetContract):
             return None
         with duckdb.connect(place / "out.duckdb", read_only=True) as connection:
             held = connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'copies'").fetchall()
-            return connection.execute("SELECT * FROM copies").to_arrow_table() if held else None
+            return connection.sql("SELECT * FROM copies").to_arrow_table() if held else None
 
     def address(self, place: Path, published: Published) -> str:
         return f"duckdb:///{place / 'out.duckdb'}#copies"
