@@ -24,6 +24,7 @@ class TestGaussian(MethodContract):
 
 class TestMixing(MethodContract):
     name = "mixing"
+    entity = None
     columns: ClassVar[dict[str, dict[str, Any]]] = FLOWERS
     options: ClassVar[dict[str, Any]] = {"label": "kind", "rows": 500}
 

@@ -11,17 +11,18 @@ from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import from_json, to_json
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
-from understudy.testing.tables import COLUMNS, spec_of_columns
+from understudy.testing.tables import COLUMNS, ENTITY, spec_of_columns
 
 
 class MethodContract(ABC):
     name: ClassVar[str]
     options: ClassVar[dict[str, Any]] = {}
     columns: ClassVar[dict[str, dict[str, Any]]] = COLUMNS
+    entity: ClassVar[str | None] = ENTITY
 
     @property
     def spec(self) -> ReleaseSpec:
-        plain = spec_of_columns(self.columns)
+        plain = spec_of_columns(self.columns, self.entity)
         return type(plain).model_validate(
             {**plain.model_dump(mode="json"), "method": {"name": self.name, **self.options}}
         )
