@@ -12,7 +12,7 @@ from tests.flows.conftest import Clinic
 from tests.flows.processes import run_command
 from tests.outside import install_feather, install_jsonl
 
-pytestmark = pytest.mark.prefect
+pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
 def test_a_spec_reads_and_publishes_by_other_packages(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
