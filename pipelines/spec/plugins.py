@@ -41,9 +41,13 @@ def loaded(group: str, name: str) -> Any | None:
         return None
     what = f"the {group.rpartition('.')[2].removesuffix('s')} {name!r}"
     if len(offers) > 1:
-        others = " and ".join(sorted(package for package, _ in offers if package != _OWN))
-        own = ", which is Understudy's own" if len(others.split(" and ")) < len(offers) else ""
-        raise SpecError(f"{others} offers {what}{own}", f"uninstall {others}, or ask for another name")
+        others = sorted(package for package, _ in offers if package != _OWN)
+        listed, verb = " and ".join(others), "offers" if len(others) == 1 else "offer"
+        own = ", which is Understudy's own" if len(others) < len(offers) else ""
+        raise SpecError(
+            f"the installed {listed} {verb} {what}{own}",
+            f"uninstall {' or '.join(others)}; nothing was read or charged",
+        )
     ((package, entry),) = offers
     try:
         return entry.load()

@@ -75,7 +75,7 @@ def test_two_packages_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytes
     for package in ("one", "two"):
         place = install(tmp_path / package, package, f"{package}_source", "X = 1", sources=f"lake = {package}_source:X")
         monkeypatch.syspath_prepend(place)
-    with pytest.raises(SpecError, match="one and two offers the source 'lake'"):
+    with pytest.raises(SpecError, match="one and two offer the source 'lake'"):
         open_source(source("lake://x"), tmp_path)
 
 
