@@ -110,7 +110,8 @@ def calibrate(event_at: Callable[[float], Event], budget: Budget, relation: Rela
 
 
 def rounded_up(epsilon: float) -> float:
-    return math.ceil(epsilon * 10**_DIGITS) / 10**_DIGITS if math.isfinite(epsilon) else epsilon
+    scaled = epsilon * 10**_DIGITS
+    return math.ceil(scaled) / 10**_DIGITS if math.isfinite(scaled) else epsilon
 
 
 def _pld_epsilon(leaves: Counter[Leaf], delta: float, relation: Relation) -> float | None:

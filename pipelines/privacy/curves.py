@@ -43,6 +43,7 @@ Leaf = Gaussian | ZeroConcentrated | BoundedRange | RenyiCurve | PoissonSampled 
 
 _SLOPE = math.sqrt(2 * math.pi) / 4
 _SLACK = 1 + 1e-11  # far above the error of ndtri_exp where it is used
+_LEAST, _MOST = 1e-150, 1e150  # between them squares and their inverses are floats; beyond, bounds are rounded up
 
 
 def leaves_of(events: Iterable[tuple[Event, int]], relation: Relation) -> Counter[Leaf]:
@@ -76,7 +77,10 @@ def mu_squared(leaves: Counter[Leaf]) -> float | None:
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
-    return math.fsum(n * part for part, n in zip(known, leaves.values(), strict=True))
+    try:
+        return math.fsum(n * part for part, n in zip(known, leaves.values(), strict=True))
+    except OverflowError:
+        return math.inf
 
 
 def bounded_range_mu(epsilon: float) -> float:
@@ -122,7 +126,8 @@ def renyi_sums(leaves: Counter[Leaf], relation: Relation, orders: tuple[float, .
         curve = _renyi_curve(leaf, relation, orders)
         if curve is None:
             return None
-        total = total + n * curve
+        with np.errstate(over="ignore"):  # what is larger than any float is infinite
+            total = total + (float(n) if n < _MOST else math.inf) * curve
     return total
 
 
@@ -161,9 +166,10 @@ def _count_leaves(event: Event, times: int, into: Counter[Leaf]) -> None:
 def _leaf_mu_squared(leaf: Leaf) -> float | None:
     match leaf:
         case Gaussian(z):
-            return 1 / z**2
+            return _inverse_square(z)
         case BoundedRange(epsilon):
-            return bounded_range_mu(epsilon) ** 2
+            mu = bounded_range_mu(epsilon)
+            return max(mu * mu, math.ulp(0.0))
         case Parallel(events):
             branches = [mu_squared(leaves_of([(inner, 1)], Relation.ADD_REMOVE)) for inner in events]
             known = [branch for branch in branches if branch is not None]
@@ -172,16 +178,25 @@ def _leaf_mu_squared(leaf: Leaf) -> float | None:
             return None
 
 
+def _inverse_square(z: float) -> float:
+    """1/z^2; never 0, however large z is: no release is free."""
+    if _LEAST <= z <= _MOST:
+        return 1 / z**2
+    return math.inf if z < _LEAST else math.nextafter(1 / z / z, math.inf)
+
+
 @lru_cache(maxsize=1024)
 def _renyi_curve(leaf: Leaf, relation: Relation, orders: tuple[float, ...]) -> np.ndarray | None:
     at = np.array(orders)
     match leaf:
         case Gaussian(z):
-            return at / (2 * z * z)
+            return at / (2 * z * z) if _LEAST <= z <= _MOST else at * _inverse_square(z)
         case ZeroConcentrated(rho):
-            return at * rho
+            with np.errstate(over="ignore"):
+                return at * rho
         case BoundedRange(epsilon):
-            return np.minimum(at * epsilon**2 / 8, epsilon)
+            small = _LEAST <= epsilon < 8  # from 8 on the second is the smaller at every order
+            return np.minimum(at * epsilon**2 / 8, epsilon) if small else np.full(len(at), epsilon)
         case RenyiCurve(known, epsilons):
             return _interpolated_renyi(at, known, epsilons)
         case PoissonSampled(rate, Gaussian(z)):

@@ -14,6 +14,7 @@ from understudy.pipelines.releasing.approving import Approval
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.releasing.rolling import charged_to
+from understudy.pipelines.spec.columns import REMEMBERED
 from understudy.pipelines.spec.model import ReleaseSpec
 
 
@@ -68,7 +69,8 @@ def _remembered_spec(
     }
     # A period's account is no name that a spec may give, so the spec is read with its parent's and then charged to it.
     stored["privacy"] = {**stored["privacy"], "account": parent_of(stored["privacy"]["account"])}
-    spec = ReleaseSpec.model_validate({**stored, "publish": {"to": str(to.absolute()), "rows": rows}})
+    stored["publish"] = {"to": str(to.absolute()), "rows": rows}
+    spec = ReleaseSpec.model_validate(stored, context=REMEMBERED)
     return charged_to(spec, charge.account)
 
 

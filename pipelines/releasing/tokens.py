@@ -12,27 +12,15 @@ import binascii
 from collections.abc import Mapping
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
-
 from understudy.pipelines.canonical import canonical_json
-from understudy.pipelines.errors import SpecError
+from understudy.pipelines.publishing.signing import PublicKey, SigningKey
 
 _PURPOSE = "understudy approval 1\n"
 
 
 def sign_approval(key: Path, release_id: str, spec_hash: str) -> str:
     """The token, one line of text."""
-    try:
-        secret = load_pem_private_key(key.read_bytes(), password=None)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
-        secret = None
-    if not isinstance(secret, Ed25519PrivateKey):
-        raise SpecError(
-            f"{key} is no readable, unencrypted ed25519 key in PEM", "make one: openssl genpkey -algorithm ed25519"
-        )
-    return base64.urlsafe_b64encode(secret.sign(_message(release_id, spec_hash))).decode()
+    return base64.urlsafe_b64encode(SigningKey.read(key).secret.sign(_message(release_id, spec_hash))).decode()
 
 
 def approver_of(token: str, approvers: Mapping[str, str], release_id: str, spec_hash: str) -> str | None:
@@ -41,25 +29,9 @@ def approver_of(token: str, approvers: Mapping[str, str], release_id: str, spec_
         signature = base64.urlsafe_b64decode(token.strip().encode())
     except (binascii.Error, ValueError):
         return None
-    for name, pem in approvers.items():
-        try:
-            _public(name, pem).verify(signature, _message(release_id, spec_hash))
-        except InvalidSignature:
-            continue
-        return name
-    return None
-
-
-def _public(name: str, pem: str) -> Ed25519PublicKey:
-    try:
-        key = load_pem_public_key(pem.encode())
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, Ed25519PublicKey):
-        raise SpecError(
-            f"the policy's key of {name!r} is no ed25519 public key in PEM", "openssl pkey -pubout makes it"
-        )
-    return key
+    message = _message(release_id, spec_hash)
+    keys = {name: PublicKey.from_pem(pem, f"the policy's key of {name!r}") for name, pem in approvers.items()}
+    return next((name for name, key in keys.items() if key.confirms(signature, message)), None)
 
 
 def _message(release_id: str, spec_hash: str) -> bytes:

@@ -8,9 +8,11 @@ from collections import Counter
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 MAX_BINS = 10_000
+REMEMBERED = {"remembered": True}
+"""Context of a spec that is read back from a measurement: it was paid for when calendar bins had no limit."""
 MAX_TENSOR_NUMBERS = 65_536
 MAX_SPIKES = 100
 BinCount = Annotated[int, Field(ge=1, le=MAX_BINS)]
@@ -162,15 +164,15 @@ class BooleanColumn(Public):
     nullable: bool = False
 
 
-def _check_periods(first: dt.date, last: dt.date, bins: str | int) -> None:
-    """As many calendar periods as bins of any other kind."""
+def _check_periods(first: dt.datetime, last: dt.datetime, bins: str | int, info: ValidationInfo) -> None:
+    """As many calendar periods as bins of any other kind, in whatever is still to be planned."""
+    if info.context == REMEMBERED:
+        return
     months = (last.year - first.year) * 12 + last.month - first.month + 1
-    days = (last - first).days + 1
-    _check_count({"day": days, "week": days // 7, "month": months, "quarter": months // 3}.get(str(bins), 0), bins)
-
-
-def _check_count(periods: int, bins: str | int) -> None:
-    if periods > MAX_BINS:
+    days = (last.date() - first.date()).days + 1
+    hours = (last - first) // dt.timedelta(hours=1) + 1
+    counts = {"hour": hours, "day": days, "week": days // 7, "month": months, "quarter": months // 3}
+    if (periods := counts.get(str(bins), 0)) > MAX_BINS:
         raise ValueError(
             f"min to max has {periods:,} bins of one {bins}, and a column at most {MAX_BINS:,}; choose longer ones"
         )
@@ -187,11 +189,13 @@ class DateColumn(Public):
     nullable: bool = False
 
     @model_validator(mode="after")
-    def _bounds(self) -> DateColumn:
+    def _bounds(self, info: ValidationInfo) -> DateColumn:
         if self.min > self.max:
             raise ValueError(f"min {self.min} is after max {self.max}; swap them")
         _check_distinct(self.spikes)
-        _check_periods(self.min, self.max, self.bins)
+        midnight = dt.time()
+        first, last = (dt.datetime.combine(day, midnight) for day in (self.min, self.max))
+        _check_periods(first, last, self.bins, info)
         return self
 
 
@@ -225,12 +229,10 @@ class DatetimeColumn(Public):
         return utc
 
     @model_validator(mode="after")
-    def _bounds(self) -> DatetimeColumn:
+    def _bounds(self, info: ValidationInfo) -> DatetimeColumn:
         if not self.min < self.max:
             raise ValueError(f"min {self.min} must be before max {self.max}")
-        if self.bins == "hour":
-            _check_count((self.max - self.min) // dt.timedelta(hours=1) + 1, self.bins)
-        _check_periods(self.min.date(), self.max.date(), self.bins)
+        _check_periods(self.min, self.max, self.bins, info)
         return self
 
 

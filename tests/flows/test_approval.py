@@ -69,7 +69,7 @@ def test_a_token_is_for_one_release_and_by_one_person(tmp_path: Path) -> None:
     assert approver_of(sign_approval(tmp_path / "eve", "2026-10-1", "hash"), approvers, "2026-10-1", "hash") is None
     for junk in ("", "a", token[:-8], "é", token.swapcase()):
         assert approver_of(junk, approvers, "2026-10-1", "hash") is None
-    with pytest.raises(SpecError, match="ed25519"):
+    with pytest.raises(SpecError, match="cannot read"):
         sign_approval(tmp_path / "none", "2026-10-1", "hash")
 
 

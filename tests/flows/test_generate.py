@@ -49,3 +49,21 @@ def test_a_damaged_measurement_is_refused_not_redrawn(clinic: Clinic, run: Run) 
     result = run("generate", "--from", mid)
     assert result.exit_code == 1, result.output
     assert len(clinic.charges) == 1
+
+
+def test_a_measurement_of_more_calendar_bins_than_a_plan_may_have_now_still_makes_tables(
+    clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was paid for by a version that had no limit."""
+    long = ("min: 2026-01-01, max: 2026-12-31, bins: month", "min: 1990-01-01, max: 2026-12-31, bins: day")
+    spec = clinic.write(long, ("marginals: all-2way", "marginals: [[visited_on], [age, sex]]"))
+    with monkeypatch.context() as older:
+        older.setattr("understudy.pipelines.spec.columns.MAX_BINS", 10**6)
+        assert run("release", spec).exit_code == 0
+    [charge] = clinic.charges
+    refused = run("plan", spec)
+    assert (refused.exit_code, "13,514 bins of one day" in refused.output) == (2, True), refused.output
+    result = run("generate", "--from", charge.mid, "--to", clinic.folder / "more", "--rows", 50, "--epochs", 1)
+    assert result.exit_code == 0, result.output
+    assert pq.read_table(clinic.folder / "more" / "clinic-visits" / "latest" / "data").num_rows == 50
+    assert clinic.charges == [charge]

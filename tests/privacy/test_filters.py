@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 
 import pytest
@@ -209,3 +210,41 @@ def test_golden_filters() -> None:
         from_json({"kind": "natural"})
     with pytest.raises(ValueError, match="exceeds 1"):
         RenyiFilter(1.0)
+
+
+sizes = st.floats(min_value=5e-324, max_value=1.7e308, allow_nan=False)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(Gaussian, sizes),
+            st.builds(BoundedRange, sizes),
+            st.builds(ZeroConcentrated, sizes),
+            st.builds(SelfComposed, st.builds(Gaussian, sizes), st.integers(1, 10**400)),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from([GDP, RenyiFilter(8.0)]),
+)
+def test_events_of_any_size_are_counted_none_for_free_and_none_raises(events: list, rule: Filter) -> None:
+    """Gaussian(1e300) raised OverflowError, and what underflowed counted as nothing."""
+    try:
+        alone = [rule.counted(counts(event), ADD) for event in events]
+        whole = rule.counted(counts(*events), ADD)
+    except Unholdable:
+        return
+    assert min(alone) > 0
+    assert whole >= max(alone)
+    assert spent(rule, counts(*events), CAP, ADD).epsilon >= 0
+    assert (spent(rule, counts(*events), CAP, ADD).epsilon == math.inf) or whole < math.inf
+
+
+def test_the_bounds_at_any_size_are_the_ordinary_ones_where_those_are_floats() -> None:
+    for z in (1e-3, 0.5, 1.0, 37.0, 1e6):
+        assert GDP.counted(counts(Gaussian(z)), ADD) == 1 / z**2
+        assert RenyiFilter(8.0).counted(counts(Gaussian(z)), ADD) == 8.0 / (2 * z * z)
+    for epsilon in (1e-3, 0.5, 1.0, 7.999, 8.0, 700.0):
+        assert RenyiFilter(8.0).counted(counts(BoundedRange(epsilon)), ADD) == min(8.0 * epsilon**2 / 8, epsilon)
