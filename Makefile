@@ -6,7 +6,7 @@ DEMO := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile soak matrix reference proofs clean
+.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile storm soak matrix reference proofs clean
 
 demo: $(DEMO)
 	$(BIN)/understudy demo
@@ -68,6 +68,10 @@ test-e2e: $(STAMP)
 # Three hundred hostile specs, sources and environments through the real command line; about fifteen minutes.
 hostile: $(STAMP)
 	$(BIN)/python -m tests.cli.hostile build/hostile-$$$$
+
+# Eight rounds of eight concurrent releases, most of them killed, on both databases; about twenty minutes.
+storm: $(STAMP)
+	$(BIN)/python -m tests.cli.storm build/storm-$$$$
 
 soak: $(STAMP)
 	$(BIN)/pytest -q -s -m soak

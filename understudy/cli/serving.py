@@ -16,7 +16,7 @@ import sys
 import threading
 from pathlib import Path
 
-from understudy.pipelines.privacy.ledger.staging import lock, remove_abandoned
+from understudy.pipelines.privacy.ledger.staging import remove_abandoned
 
 
 def end_with_the_command(lifeline: int, scratch: Path, folders: list[Path]) -> None:
@@ -33,7 +33,6 @@ def main() -> None:
     os.umask(0o077)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # meant for the command, which decides
-    lock(Path(scratch))  # until this process ends: tells a living scratch folder from one that was left
     threading.Thread(
         target=end_with_the_command, args=(int(lifeline), Path(scratch), [Path(f) for f in folders]), daemon=True
     ).start()

@@ -23,7 +23,7 @@ from contextlib import closing
 from pathlib import Path
 
 from understudy.pipelines.errors import UnderstudyError
-from understudy.pipelines.privacy.ledger.staging import remove_abandoned
+from understudy.pipelines.privacy.ledger.staging import lock, remove_abandoned
 
 STARTUP_SECONDS = 120
 SHUTDOWN_SECONDS = 5
@@ -42,8 +42,14 @@ class TemporaryServer:
             remove_abandoned(folder, RUNNING)
             self.scratch = folder / f"{RUNNING}{uuid.uuid4().hex}"
             self.scratch.mkdir(mode=0o700)
-            self._known = _copied(self._kept, self.scratch / DATABASE)
-            self._process, self._lifeline, self.url = _started(self.scratch, staged_in, self._known is not None)
+            # Before anything is in it, and handed to the server: a command that starts meanwhile would take it for left.
+            locked = lock(self.scratch)
+            try:
+                self._known = _copied(self._kept, self.scratch / DATABASE)
+                started = _started(self.scratch, staged_in, self._known is not None, locked)
+            finally:
+                os.close(locked)
+            self._process, self._lifeline, self.url = started
         except OSError as error:
             raise UnderstudyError(
                 f"no temporary Prefect server can be started in {folder}: {error.strerror}",
@@ -90,7 +96,10 @@ class TemporaryServer:
             fresh.replace(self._kept)
 
 
-def _started(scratch: Path, staged_in: Sequence[Path], has_blocks: bool) -> tuple[subprocess.Popen[bytes], int, str]:
+def _started(
+    scratch: Path, staged_in: Sequence[Path], has_blocks: bool, locked: int
+) -> tuple[subprocess.Popen[bytes], int, str]:
+    """`locked` keeps the scratch folder locked as long as the server has it, which is until it ends."""
     environment = os.environ | {
         "PREFECT_UI_ENABLED": "0",
         "PREFECT__SERVER_EPHEMERAL": "1",
@@ -109,7 +118,7 @@ def _started(scratch: Path, staged_in: Sequence[Path], has_blocks: bool) -> tupl
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=None if os.environ.get("UNDERSTUDY_DEBUG") else subprocess.DEVNULL,
-                pass_fds=(listening.fileno(), read_end),
+                pass_fds=(listening.fileno(), read_end, locked),
                 start_new_session=True,
             )  # fmt: skip
             return process, write_end, f"http://127.0.0.1:{listening.getsockname()[1]}/api"
