@@ -42,7 +42,7 @@ class TemporaryServer:
             remove_abandoned(folder, RUNNING)
             self.scratch = folder / f"{RUNNING}{uuid.uuid4().hex}"
             self.scratch.mkdir(mode=0o700)
-            # Before anything is in it, and handed to the server: a command that starts meanwhile would take it for left.
+            # Before anything is in it, and handed to the server: another command would take it for left.
             locked = lock(self.scratch)
             try:
                 self._known = _copied(self._kept, self.scratch / DATABASE)
