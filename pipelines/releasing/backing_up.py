@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -160,15 +161,27 @@ def _restore(
 def read_backup(place: Path) -> Backup:
     problem = ""
     try:
+        if not stat.S_ISREG((place / FACTS_NAME).stat().st_mode):
+            raise ValueError("a pipe would be waited for")
         document = json.loads((place / FACTS_NAME).read_text(encoding="utf-8"))
         if (document.pop("format"), document.pop("version")) == (FORMAT, VERSION):
-            return Backup(**document)
+            return _sound(Backup(**document))
         problem = "it is of another kind or version"
     except OSError as error:
         problem = error.strerror or type(error).__name__
-    except (ValueError, KeyError, TypeError, AttributeError):
-        problem = "its backup.json is damaged"
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        problem = f"its {FACTS_NAME} is damaged"
     raise SpecError(f"{place} is no backup that can be restored: {problem}.", "Name a directory that `backup` wrote.")
+
+
+def _sound(made: Backup) -> Backup:
+    """Names and hashes as text; no key outside the folder of keys."""
+    for facts in (made.heads, made.keys, made.missing):
+        if not all(isinstance(text, str) for pair in facts.items() for text in pair):
+            raise ValueError("names and hashes are text")
+    if any(Path(name).is_absolute() or ".." in Path(name).parts for name in made.keys):
+        raise ValueError("a key lies in the folder of keys")
+    return made
 
 
 def _require_same(place: Path, made: Backup, found: Contents) -> None:

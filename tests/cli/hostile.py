@@ -273,7 +273,46 @@ def cases() -> list[Case]:
         Case("no temporary files", ("release", "spec.yaml"), changed(("epsilon: 1.0", "epsilon: 50")),
              {"TMPDIR": "/proc/nothing"}),
     ]  # fmt: skip
-    return found
+    return found + list(store_cases(good))
+
+
+def store_cases(good: bytes) -> Iterator[Case]:
+    """Places for measurements that are none, and backups that are none."""
+    dead = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": CANARY}
+    stores = ["kept", "ledger", "s3://bucket/x", "s3://", "ftp://x/y", "/etc/passwd", "/proc/nothing", f"x:{CANARY}@y"]
+    for store in stores:
+        yield Case(f"store {store}", ("release", "spec.yaml"), good, {"UNDERSTUDY_STORE": store, **dead})
+    for place in ("/proc/nothing/b", ".", "/dev/null/b"):
+        yield Case(f"backup {place}", ("ledger", "backup", place))
+    yield Case(
+        "backup from a dead store", ("ledger", "backup", "b"), None, {"UNDERSTUDY_STORE": "s3://bucket/x", **dead}
+    )
+    backups: dict[str, Callable[[Path], None]] = {
+        "nothing": lambda place: None,
+        "a pipe": lambda place: os.mkfifo(place / "backup.json"),
+        "junk": lambda place: (place / "backup.json").write_text('{"format": 3}') and None,
+        "a list": lambda place: (place / "backup.json").write_text("[" * 5000) and None,
+        "no ledger": lambda place: (place / "backup.json").write_text(_BACKUP) and None,
+        "a junk ledger": lambda place: (place / "backup.json").write_text(_BACKUP)
+        and (place / "ledger.db").write_text(CANARY * 900) and None,
+    }  # fmt: skip
+    for name, make in backups.items():
+        yield Case(f"restore {name}", ("--home", "new", "ledger", "restore", "b"), prepare=_backup_of(make))
+    yield Case("restore beside nothing", ("ledger", "restore", ".", "--releases", "s3://bucket/x"), None, dead)
+
+
+_BACKUP = (
+    '{"format": "understudy-backup", "version": 1, "at": "now", "ledger": "x", "heads": {}, "measurements": 0, '
+    '"keys": {"../../release.pem": "0"}, "missing": {}}'
+)
+
+
+def _backup_of(make: Callable[[Path], None]) -> Callable[[Path], None]:
+    def prepare(folder: Path) -> None:
+        (folder / "b").mkdir()
+        make(folder / "b")
+
+    return prepare
 
 
 def server_cases(urls: dict[str, str]) -> list[Case]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -301,3 +302,31 @@ def test_keys_made_by_command_are_in_the_backup_and_sign_after_it(home: Path, tm
     assert "2 key files" in run("ledger", "backup", tmp_path / "b")
     assert "2 key files" in run("--home", tmp_path / "new", "ledger", "restore", tmp_path / "b")
     assert run("--home", tmp_path / "new", "keys", "show").replace(str(tmp_path / "new"), str(home)) == shown
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        "[" * 5000,
+        json.dumps({"keys": {"../../../stolen.pem": "0"}}),
+        json.dumps({"keys": {"/etc/stolen.pem": "0"}}),
+        json.dumps({"heads": [1]}),
+        json.dumps({"heads": {"clinic": 3}}),
+    ],
+)
+def test_whatever_a_backup_says_of_itself_is_not_believed(bench: Bench, tmp_path: Path, facts: str) -> None:
+    backup = backed_up(bench, tmp_path)
+    told = json.loads((backup / "backup.json").read_text())
+    (backup / "backup.json").write_text(facts if facts[0] == "[" else json.dumps(told | json.loads(facts)))
+    place, store = elsewhere(tmp_path)
+    with pytest.raises(SpecError, match="damaged"):
+        restore(place, store, backup)
+    assert not place.home.exists()
+
+
+def test_a_pipe_in_place_of_the_facts_is_not_waited_for(bench: Bench, tmp_path: Path) -> None:
+    backup = backed_up(bench, tmp_path)
+    (backup / "backup.json").unlink()
+    os.mkfifo(backup / "backup.json")
+    with pytest.raises(SpecError, match="damaged"):
+        restore(*elsewhere(tmp_path), backup)
