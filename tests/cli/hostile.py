@@ -1,7 +1,8 @@
 """Three hundred ways to hurt the command line: specs, sources and environments, each a command in a process of its own.
 
 Every case must end within 30 seconds in one of the documented exit codes, without a traceback, without a private value
-and, if it fails, without a charge. `python -m tests.cli.hostile FOLDER` runs them all and prints what broke.
+and, if it fails, without a charge. `python -m tests.cli.hostile FOLDER [NAME ...]` runs them all, or those named, and
+prints what broke.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -379,7 +380,7 @@ def bad_servers() -> Iterator[dict[str, str]]:
                "dripping": dripping}  # fmt: skip
 
 
-def run_all(root: Path, workers: int = 2) -> list[Outcome]:
+def run_all(root: Path, only: Sequence[str] = (), workers: int = 2) -> list[Outcome]:
     (root / "pattern").mkdir()
     pattern = new_place(root / "pattern")
     # Stopped before it reads or pays: each copy of this place then has Prefect's database, which takes seconds to make.
@@ -387,14 +388,14 @@ def run_all(root: Path, workers: int = 2) -> list[Outcome]:
     warm.wait_for_stage("planning")
     warm.send(signal.SIGINT)
     with bad_servers() as urls, ThreadPoolExecutor(workers) as pool:
-        everything = [*cases(), *server_cases(urls)]
+        everything = [case for case in (*cases(), *server_cases(urls)) if not only or case.name in only]
         return list(pool.map(lambda each: attempt(each[0], each[1], root, pattern), enumerate(everything)))
 
 
 def main() -> int:
     root = Path(sys.argv[1])
     root.mkdir(parents=True)
-    outcomes = run_all(root)
+    outcomes = run_all(root, sys.argv[2:])
     broken = [outcome for outcome in outcomes if outcome.problems]
     for outcome in broken:
         print(f"{outcome.case.name}: {', '.join(outcome.problems)}\n{outcome.text[-1500:]}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -108,6 +109,17 @@ def test_verify_gives_a_verdict_on_whatever_is_in_the_tables(place: Place, tmp_p
     assert ended.code == 1, ended.text
     assert "does not verify" in ended.err
     assert "Traceback" not in ended.text
+
+
+def test_an_export_shows_whatever_is_in_the_tables(place: Place, tmp_path: Path) -> None:
+    """It ended in the middle of its JSON at a value of another type."""
+    shutil.copytree(place.home, tmp_path / "home")
+    with closing(sqlite3.connect(tmp_path / "home" / "ledger.db")) as database:
+        database.execute("UPDATE ledger_accounts SET delta = x'ff00'")
+        database.commit()
+    ended = place.run("--home", tmp_path / "home", "ledger", "export")
+    assert ended.code == 0, ended.text
+    assert json.loads(ended.out)["accounts"][0]["delta"] == "x'ff00'"
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from decimal import Decimal, InvalidOperation
 
 import click
@@ -230,5 +229,9 @@ def burn(charge: str, reason: str) -> None:
 
 def export() -> None:
     with ledger_to_read() as ledger:
-        json.dump(ledger.export(), sys.stdout, indent=2)
-    click.echo()
+        click.echo(json.dumps(ledger.export(), indent=2, default=_junk))
+
+
+def _junk(value: object) -> str:
+    """SQLite keeps a value of any type in any column; an export shows what is there."""
+    return f"x'{value.hex()}'" if isinstance(value, bytes) else f"a {type(value).__name__}"
