@@ -2,15 +2,14 @@
 
 Figures `privpgd.slice.*`, `privpgd.<set>.<epsilon>.*`, `privpgd.<set>.real.*` and `.constant.*` (the ends of
 the scale of the downstream error), `privpgd.adaptive.<set>.<epsilon>.*`, `privpgd.cost.*` and `privpgd.large.*`.
-Every table is counted, noised and generated as the flow does it: all 2-way marginals or those that are chosen, a
-tenth of the budget on 1-way marginals, rounded Gaussian noise from the operating system.
+Every table is counted, noised and generated as the flow does it: the residuals of all 2-way marginals, or marginals
+that are chosen after a tenth of the budget went to 1-way ones; rounded Gaussian noise from the operating system.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -18,22 +17,20 @@ import numpy as np
 from benchmarks.papers import privpgd_metrics as metrics
 from benchmarks.support import peers
 from benchmarks.support.figures import Figures, measured
+from benchmarks.support.strategies import DELTA, by_residuals, count, grid
 from benchmarks.support.tables import CodedTable, adult_slice, load_tables
 from understudy.pipelines.counting.adaptive import measure_adaptively, plan_rounds
-from understudy.pipelines.counting.mechanism import calibrate_marginals
-from understudy.pipelines.counting.released import marginals_by_name
+from understudy.pipelines.counting.lifted import Residuals
 from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
 from understudy.pipelines.methods.privpgd.engine import synthesize
-from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
+from understudy.pipelines.methods.privpgd.problem import GridColumn, Noisy, NoisyMarginal
 from understudy.pipelines.methods.privpgd.projection import project_to_simplex
-from understudy.pipelines.methods.privpgd.rounds import default_rounds, quick_copy
+from understudy.pipelines.methods.privpgd.rounds import ONE_WAY_SHARE, default_rounds, quick_copy
 from understudy.pipelines.methods.privpgd.targets import build_targets
 from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
 EPSILONS = ("2.5", "1", "0.2")
-DELTA = 1e-5
-ONE_WAY_SHARE = 0.1
 PARTICLES = 100_000
 SLICE_PARTICLES, SLICE_SIGMA = 20_000, 8.95
 HELD_OUT = 0.2
@@ -89,7 +86,7 @@ def _slice(figures: Figures, table: CodedTable) -> None:
         exact = len(table.codes) * metrics.marginal(table.codes, pair, table.sizes)
         noisy.append(NoisyMarginal(pair, np.rint(exact + SLICE_SIGMA * rng.normal(size=exact.shape)), SLICE_SIGMA))
     with measured() as cost:
-        fake = synthesize(noisy, _grid(table), SLICE_PARTICLES, PrivPGDConfig(particles=SLICE_PARTICLES))
+        fake = synthesize(noisy, grid(table), SLICE_PARTICLES, PrivPGDConfig(particles=SLICE_PARTICLES))
     figures.show("privpgd.slice.tv", metrics.average_total_variation(table.codes, fake, table.sizes))
     figures.show("privpgd.slice.sw1", _sw1(table.codes, fake, table))
     figures.show("privpgd.slice.cpu_seconds", cost.cpu_seconds)
@@ -99,7 +96,7 @@ def _whole_table(figures: Figures, table: CodedTable, epsilon: str, config: Priv
     """Five metrics against the whole table; the downstream error from a second run that never saw the test rows."""
     name = f"privpgd.{table.name}.{epsilon}"
     with measured() as cost:
-        noisy = _measure(table, table.codes, float(epsilon))
+        noisy = by_residuals(table, table.codes, float(epsilon))
         fake = _generate(table, noisy, config)
     for metric, value in _scores(table, table.codes, fake).items():
         figures.show(f"{name}.{metric}", value)
@@ -127,8 +124,8 @@ def _adaptive_table(figures: Figures, table: CodedTable, epsilon: str, config: P
         plan = plan_rounds(columns, pairs, rounds, ONE_WAY_SHARE, budget, Relation.ADD_REMOVE, Unit())
         bought = measure_adaptively(
             plan,
-            lambda cliques: _count(table, seen, cliques),
-            quick_copy(_grid(table)),
+            lambda cliques: count(table, seen, cliques),
+            quick_copy(grid(table)),
             lambda _, sold: sold.draw(operating_system_randomness()),
         )
         fake = _generate(table, [NoisyMarginal(*marginal) for marginal in bought], config)
@@ -137,11 +134,12 @@ def _adaptive_table(figures: Figures, table: CodedTable, epsilon: str, config: P
         figures.show(f"{name}.{metric}", value)
 
 
-def _before_generation(figures: Figures, name: str, table: CodedTable, noisy: list[NoisyMarginal]) -> None:
-    """Total variation of the noisy pairs, each projected by itself, and of the targets that are made of them."""
-    real = {m.columns: metrics.marginal(table.codes, m.columns, table.sizes) for m in noisy if len(m.columns) == 2}
-    projected = {m.columns: project_to_simplex(np.ravel(m.counts / len(table.codes))) for m in noisy}
-    targets = build_targets(noisy, _grid(table), None).pairs
+def _before_generation(figures: Figures, name: str, table: CodedTable, noisy: Residuals) -> None:
+    """Total variation of the estimated pairs, each projected by itself, and of the targets that are made of them."""
+    pairs = [clique for clique in noisy.asked if len(clique) == 2]
+    real = {pair: metrics.marginal(table.codes, pair, table.sizes) for pair in pairs}
+    projected = {pair: project_to_simplex(np.ravel(noisy.marginal(pair) / len(table.codes))) for pair in pairs}
+    targets = build_targets(noisy, grid(table), None).pairs
     for metric, tables in (("projected_tv", projected), ("targets_tv", targets)):
         distances = [np.abs(np.ravel(tables[pair]) - exact.ravel()).sum() / 2 for pair, exact in real.items()]
         figures.show(f"{name}.{metric}", float(np.mean(distances)))
@@ -194,27 +192,11 @@ def _downstream(table: CodedTable, unseen: np.ndarray, fake: np.ndarray) -> floa
 
 
 def _privpgd(table: CodedTable, codes: np.ndarray, epsilon: float, config: PrivPGDConfig) -> np.ndarray:
-    return _generate(table, _measure(table, codes, epsilon), config)
+    return _generate(table, by_residuals(table, codes, epsilon), config)
 
 
-def _generate(table: CodedTable, noisy: list[NoisyMarginal], config: PrivPGDConfig) -> np.ndarray:
-    return synthesize(noisy, _grid(table), PARTICLES, config)
-
-
-def _measure(table: CodedTable, codes: np.ndarray, epsilon: float) -> list[NoisyMarginal]:
-    columns = range(len(table.sizes))
-    singles, pairs = list(combinations(columns, 1)), list(combinations(columns, 2))
-    shares = [ONE_WAY_SHARE / len(singles)] * len(singles) + [(1 - ONE_WAY_SHARE) / len(pairs)] * len(pairs)
-    cliques = [*singles, *pairs]
-    relation, unit = Relation.ADD_REMOVE, Unit()
-    noise = calibrate_marginals(shares, Budget(epsilon, DELTA), relation, unit, "rounded")
-    exact = marginals_by_name(_count(table, codes, cliques))
-    noisy = noise.draw(exact, operating_system_randomness()).values()
-    return [NoisyMarginal(s, counts, std) for s, counts, std in zip(cliques, noisy, noise.stds, strict=True)]
-
-
-def _count(table: CodedTable, codes: np.ndarray, cliques: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
-    return [np.rint(len(codes) * metrics.marginal(codes, s, table.sizes)).astype(np.int64) for s in cliques]
+def _generate(table: CodedTable, noisy: Noisy, config: PrivPGDConfig) -> np.ndarray:
+    return synthesize(noisy, grid(table), PARTICLES, config)
 
 
 def _scores(table: CodedTable, real: np.ndarray, fake: np.ndarray) -> dict[str, float]:
@@ -244,8 +226,8 @@ def _cost(figures: Figures) -> None:
         "marginals": [(50_000, columns, 16) for columns in (6, 12, 24)],
         "cells": [(50_000, 12, codes) for codes in (8, 16, 32, 64)],
     }
-    for varied, grid in grids.items():
-        for rows, columns, codes in grid:
+    for varied, cases in grids.items():
+        for rows, columns, codes in cases:
             amount = {"particles": rows, "marginals": columns * (columns - 1) // 2, "cells": codes**2}[varied]
             name = f"privpgd.cost.{varied}.{amount}.cpu_seconds"
             if figures.wants(name):
@@ -276,10 +258,6 @@ def _made_up(columns: int, codes: int) -> tuple[list[NoisyMarginal], list[GridCo
         exact = 50_000 * metrics.marginal(real, pair, sizes)
         marginals.append(NoisyMarginal(pair, exact + 20.0 * rng.normal(size=exact.shape), 20.0))
     return marginals, [GridColumn(codes, True)] * columns
-
-
-def _grid(table: CodedTable) -> list[GridColumn]:
-    return [GridColumn(size, ordered) for size, ordered in zip(table.sizes, table.ordered, strict=True)]
 
 
 def _warm_up() -> None:

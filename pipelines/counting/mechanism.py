@@ -16,13 +16,12 @@ Kamath & Steinke 2020, Theorem 4; for many coordinates only this bound is proven
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from understudy.pipelines.counting.workload import noise_stds
 from understudy.pipelines.privacy.accounting import calibrate
 from understudy.pipelines.privacy.events import Event, Gaussian, ZeroConcentrated
 from understudy.pipelines.privacy.noise.rounded import RandomSource, discrete_gaussian, rounded_gaussian
@@ -47,7 +46,7 @@ class MarginalNoise:
     def event(self) -> Event:
         sensitivity = counts_sensitivity(self.relation, self.unit.max_rows)
         square = self.stacked * sum_of_squares((sensitivity, std) for std in self.stds)
-        return _event_at(root_down(1 / square, CLAIMED_BITS), self.sampler)
+        return event_at(root_down(1 / square, CLAIMED_BITS), self.sampler)
 
     def draw(self, exact: Mapping[str, np.ndarray], randomness: RandomSource) -> dict[str, np.ndarray]:
         """Noisy int64 counts of each table, in the order of the stds."""
@@ -58,13 +57,9 @@ class MarginalNoise:
         }
 
 
-def calibrate_marginals(
-    shares: Sequence[float], budget: Budget, relation: Relation, unit: Unit, sampler: str
-) -> MarginalNoise:
-    """The least noise that keeps queries with these shares of the budget together within it."""
-    z = planned(calibrate(lambda z: _event_at(z, sampler), budget, relation))
-    stds = noise_stds(shares, z, counts_sensitivity(relation, unit.max_rows))
-    return MarginalNoise(stds, relation, unit, sampler)
+def noise_multiplier(budget: Budget, relation: Relation, sampler: str) -> float:
+    """The least z at which one release of all that is bought stays within the budget, on the grid of claims."""
+    return planned(calibrate(lambda z: event_at(z, sampler), budget, relation))
 
 
 def one_table_noise(noise_multiplier: float, relation: Relation, unit: Unit, stacked: int = 1) -> MarginalNoise:
@@ -73,7 +68,8 @@ def one_table_noise(noise_multiplier: float, relation: Relation, unit: Unit, sta
     return MarginalNoise((root_up(moved**2 * stacked),), relation, unit, stacked=stacked)
 
 
-def _event_at(noise_multiplier: float, sampler: str) -> Event:
+def event_at(noise_multiplier: float, sampler: str) -> Event:
+    """What noise of this multiplier costs, by the sampler that draws it."""
     if sampler == "rounded":
         return Gaussian(noise_multiplier)
     return ZeroConcentrated(up(1 / (2 * Fraction(noise_multiplier) ** 2)))

@@ -1,10 +1,9 @@
-"""Which marginals are measured and how much of the budget each receives, decided from public facts alone."""
+"""Which marginals a spec asks for, and what a share of the budget comes to in noise: from public facts alone."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from typing import Literal
@@ -16,16 +15,7 @@ from understudy.pipelines.table.domain import TableDomain
 MAX_CELLS = 20_000_000
 Clique = tuple[int, ...]
 Named = Literal["all-1way", "all-2way", "all-3way"]
-Split = Literal["equal", "cells"]
 _ORDERS = {"all-1way": 1, "all-2way": 2, "all-3way": 3}
-
-
-@dataclass(frozen=True)
-class Workload:
-    """Column-index cliques and the share of the privacy budget of each; shares are squared weights and sum to 1."""
-
-    cliques: tuple[Clique, ...]
-    shares: tuple[float, ...]
 
 
 def noise_stds(shares: Sequence[float], noise_multiplier: float, sensitivity: float) -> tuple[float, ...]:
@@ -40,38 +30,11 @@ def noise_stds(shares: Sequence[float], noise_multiplier: float, sensitivity: fl
     return tuple(root_up(square / Fraction(share)) for share in shares)
 
 
-def choose_workload(
-    marginals: Named | Sequence[Sequence[str]], domain: TableDomain, one_way_share: float, split: Split = "equal"
-) -> Workload:
-    """All k-way marginals or an explicit list, plus every one-way marginal that is not listed already.
-
-    One-way marginals share `one_way_share` of the budget; the others share the rest, equally or by their cells.
-    """
-    chosen = choose_cliques(marginals, domain)
-    wide = [clique for clique in chosen if len(clique) > 1]
-    narrow = [clique for clique in chosen if len(clique) == 1]
-    if wide and one_way_share > 0:
-        narrow = [(index,) for index in range(len(domain.columns))]
-    if not wide:
-        return Workload(tuple(narrow), (1 / len(narrow),) * len(narrow))
-    # Listed one-way marginals are paid even when no share was set aside: as much each as a wide one.
-    part = (one_way_share or len(narrow) / len(chosen)) if narrow else 0.0
-    shares = [part / len(narrow) for _ in narrow] + [(1 - part) * weight for weight in _weights(wide, domain, split)]
-    return Workload(tuple(narrow + wide), tuple(shares))
-
-
 def choose_cliques(marginals: Named | Sequence[Sequence[str]], domain: TableDomain) -> list[Clique]:
     """The marginals a spec names, as column indices; one too large to count is refused."""
     chosen = _all_of(_ORDERS[marginals], domain) if isinstance(marginals, str) else _listed(marginals, domain)
     _refuse_huge(chosen, domain)
     return chosen
-
-
-def _weights(wide: Sequence[Clique], domain: TableDomain, split: Split) -> list[float]:
-    """Shares that sum to 1. By cells: cells^(2/3), which minimises the sum of expected L1 errors, cells x std."""
-    sizes = [math.prod(domain.sizes[index] for index in clique) for clique in wide]
-    raw = [1.0 if split == "equal" else size ** (2 / 3) for size in sizes]
-    return [weight / math.fsum(raw) for weight in raw]
 
 
 def _all_of(order: int, domain: TableDomain) -> list[Clique]:

@@ -65,8 +65,13 @@ def claimed(std: Number, sensitivity: Number) -> float:
 
 
 def sum_of_squares(moves: Iterable[tuple[Number, Number]]) -> Fraction:
-    """Sum of (sensitivity/std)^2: exact for a few different terms; of many each is rounded up, far below a double."""
-    terms = Counter((Fraction(sensitivity) / Fraction(std)) ** 2 for sensitivity, std in moves)
+    """Sum of (sensitivity/std)^2, never below it."""
+    return sum_of_ratios((Fraction(sensitivity) ** 2, std) for sensitivity, std in moves)
+
+
+def sum_of_ratios(moves: Iterable[tuple[Number, Number]]) -> Fraction:
+    """Sum of square/std^2: exact for a few different terms; of many each is rounded up, far below a double."""
+    terms = Counter(Fraction(square) / Fraction(std) ** 2 for square, std in moves)
     if len(terms) <= _MOST_EXACT_TERMS:
         return sum((times * term for term, times in terms.items()), Fraction(0))
     return Fraction(sum(times * math.ceil(term * 2**_TERM_BITS) for term, times in terms.items()), 2**_TERM_BITS)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from understudy.pipelines.counting.released import KIND, noisy_total, released_marginals
-from understudy.pipelines.methods.base import Agreement
+from understudy.pipelines.counting.released import KIND, RESIDUALS, noisy_total, released_marginals, title
+from understudy.pipelines.methods.base import Agreement, MethodPlan
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.measurement import Measurement
@@ -62,7 +64,7 @@ def prepare_release(
         ),
         method=spec.method.name,
         steps=planned.plan.steps,
-        noise=noise_facts(planned.plan),
+        noise=noise_facts(_as_drawn(planned, measured)),
         rows=table.num_rows,
         columns=tuple(table.column_names),
         spec_hash=approval.requests[0].spec_hash,
@@ -74,9 +76,19 @@ def prepare_release(
     return PreparedRelease(manifest, table, card)
 
 
+def _as_drawn(planned: Planned, measured: Measurement) -> MethodPlan[Any]:
+    """The plan with the noise of what is published: an earlier version may have drawn it by another plan."""
+    if measured.kind != KIND:
+        return planned.plan
+    drawn = {title(clique, planned.domain): std for clique, _, std in released_marginals(measured)}
+    return replace(
+        planned.plan, noise=tuple(replace(line, std=drawn.get(line.query, line.std)) for line in planned.plan.noise)
+    )
+
+
 def _measured_columns(measured: Measurement, domain: TableDomain) -> dict[str, MeasuredColumn]:
     """The noisy one-way shares, where the method bought one-way marginals."""
-    if measured.kind != KIND:
+    if measured.kind not in (KIND, RESIDUALS):
         return {}
     total = noisy_total(measured)
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.pipelines.counting.counting import count_marginals
-from understudy.pipelines.counting.mechanism import MarginalNoise, calibrate_marginals
+from understudy.pipelines.counting.mechanism import MarginalNoise, noise_multiplier
 from understudy.pipelines.counting.released import marginals_by_name
-from understudy.pipelines.counting.workload import Workload
+from understudy.pipelines.counting.workload import noise_stds
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Gaussian, ZeroConcentrated
 from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
@@ -22,8 +23,17 @@ from understudy.pipelines.privacy.relation import Budget, Relation, Unit, counts
 from understudy.pipelines.table.coding.encode import EncodedBatch
 
 SIZES = (3, 4, 2)
-WORKLOAD = Workload(((0,), (1,), (0, 1), (1, 2)), (0.1, 0.2, 0.3, 0.4))
+CLIQUES = ((0,), (1,), (0, 1), (1, 2))
+SHARES = (0.1, 0.2, 0.3, 0.4)
 BUDGET = Budget("1", "1e-6")
+
+
+def calibrate_marginals(
+    shares: Sequence[float], budget: Budget, relation: Relation, unit: Unit, sampler: str
+) -> MarginalNoise:
+    """Tables with these shares of the budget, as adaptive rounds and charged statistics have them."""
+    z = noise_multiplier(budget, relation, sampler)
+    return MarginalNoise(noise_stds(shares, z, counts_sensitivity(relation, unit.max_rows)), relation, unit, sampler)
 
 
 class SameWords:
@@ -41,7 +51,7 @@ class SameWords:
 def counts_of(rows: list[tuple[int, int, int]]) -> list[np.ndarray]:
     codes = np.array(rows, dtype=np.uint8).reshape(-1, 3)
     batch = EncodedBatch(tuple(np.ascontiguousarray(codes[:, i]) for i in range(3)), len(rows))
-    return count_marginals([batch], SIZES, WORKLOAD.cliques)
+    return count_marginals([batch], SIZES, CLIQUES)
 
 
 rows = st.lists(st.tuples(*(st.integers(0, size - 1) for size in SIZES)), max_size=30)
@@ -53,7 +63,7 @@ unit_rows = st.lists(st.tuples(*(st.integers(0, size - 1) for size in SIZES)), m
 def test_neighbour_replay(rest: list, mine: list, other: list, relation: Relation, seed: int) -> None:
     """With equal randomness the outputs differ by exactly the counts, within the declared sensitivity."""
     unit = Unit("patient", 4)
-    noise = calibrate_marginals(WORKLOAD.shares, BUDGET, relation, unit, "rounded")
+    noise = calibrate_marginals(SHARES, BUDGET, relation, unit, "rounded")
     neighbour = rest + other if relation is Relation.REPLACE_ONE else rest
     randomness = SameWords(seed), SameWords(seed)
     with_me, without = (
@@ -81,25 +91,25 @@ def test_the_sensitivity_is_reached_so_it_is_not_slack() -> None:
 
 @pytest.mark.parametrize("relation", Relation)
 def test_the_budget_is_used_up_and_not_exceeded(relation: Relation) -> None:
-    noise = calibrate_marginals(WORKLOAD.shares, BUDGET, relation, Unit(), "rounded")
+    noise = calibrate_marginals(SHARES, BUDGET, relation, Unit(), "rounded")
     assert 0.999 < composed_loss([noise.event], 1e-6, relation).epsilon <= 1.0
 
 
 def test_golden_noise() -> None:
     """91 equal marginals at eps 2.5, delta 1e-5: 1.634 sqrt(91) per cell; sqrt 2 more under REPLACE_ONE."""
-    workload = Workload(tuple((i,) for i in range(91)), (1 / 91,) * 91)
+    shares = (1 / 91,) * 91
     budget = Budget("2.5", "1e-5")
-    add = calibrate_marginals(workload.shares, budget, Relation.ADD_REMOVE, Unit(), "rounded").stds[0]
-    replace = calibrate_marginals(workload.shares, budget, Relation.REPLACE_ONE, Unit(), "rounded").stds[0]
+    add = calibrate_marginals(shares, budget, Relation.ADD_REMOVE, Unit(), "rounded").stds[0]
+    replace = calibrate_marginals(shares, budget, Relation.REPLACE_ONE, Unit(), "rounded").stds[0]
     assert add == pytest.approx(1.634 * math.sqrt(91), rel=5e-4)
     assert replace == pytest.approx(add * math.sqrt(2))
 
 
 def z_scores(scale: float) -> np.ndarray:
     """Released minus true, over the declared std, when the noise drawn is `scale` times what was declared."""
-    noise = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
+    noise = calibrate_marginals(SHARES, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
     drawn = replace(noise, stds=tuple(std * scale for std in noise.stds))
-    exact = [np.full((100, 50), 10) for _ in WORKLOAD.cliques]
+    exact = [np.full((100, 50), 10) for _ in CLIQUES]
     noisy = drawn.draw(marginals_by_name(exact), operating_system_randomness()).values()
     return np.concatenate([((a - b) / std).ravel() for a, b, std in zip(noisy, exact, noise.stds, strict=True)])
 
@@ -117,7 +127,7 @@ def test_the_noise_has_the_declared_scale_and_a_wrong_one_is_caught() -> None:
 
 @pytest.mark.parametrize("sampler", ["rounded", "opendp"])
 def test_a_std_one_double_too_small_changes_the_event(sampler: str) -> None:
-    noise = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), sampler)
+    noise = calibrate_marginals(SHARES, BUDGET, Relation.ADD_REMOVE, Unit(), sampler)
     weak = replace(noise, stds=tuple(math.nextafter(std, 0) for std in noise.stds))
     assert weak.event != noise.event
 
@@ -146,8 +156,8 @@ def test_the_event_never_says_more_noise_than_is_drawn(
 
 
 def test_opendp_noise_is_charged_as_zcdp_and_costs_more_noise() -> None:
-    rounded = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
-    discrete = calibrate_marginals(WORKLOAD.shares, BUDGET, Relation.ADD_REMOVE, Unit(), "opendp")
+    rounded = calibrate_marginals(SHARES, BUDGET, Relation.ADD_REMOVE, Unit(), "rounded")
+    discrete = calibrate_marginals(SHARES, BUDGET, Relation.ADD_REMOVE, Unit(), "opendp")
     assert isinstance(discrete.event, ZeroConcentrated)
     assert discrete.stds[0] > rounded.stds[0]
     noisy = discrete.draw(marginals_by_name(counts_of([])), operating_system_randomness())

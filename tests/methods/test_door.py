@@ -26,6 +26,7 @@ import pytest
 from understudy.pipelines.counting.adaptive import RoundNoise
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.counting.mechanism import MarginalNoise
+from understudy.pipelines.counting.residuals import ResidualNoise
 from understudy.pipelines.errors import NoiseMismatch
 from understudy.pipelines.methods import registry
 from understudy.pipelines.methods.base import MethodPlan, PrivateTable
@@ -291,6 +292,15 @@ def _(noise: MarginalNoise) -> Iterator[Any]:
 
 
 @weakened.register
+def _(noise: ResidualNoise) -> Iterator[Any]:
+    yield replace(noise, stds=tuple(map(less, noise.stds)))
+    yield replace(noise, unit=replace(noise.unit, entity="who", max_rows=noise.unit.max_rows + 1))
+    yield replace(noise, shapes=tuple((*shape[:-1], shape[-1] + 1) if shape else shape for shape in noise.shapes))
+    if noise.beside is not None:
+        yield replace(noise, beside=replace(noise.beside, stds=tuple(map(less, noise.beside.stds))))
+
+
+@weakened.register
 def _(noise: RoundNoise) -> Iterator[Any]:
     yield replace(noise, counts=replace(noise.counts, stds=tuple(map(less, noise.counts.stds))))
     yield replace(noise, choice_epsilon=noise.choice_epsilon + Fraction(1, 10**6))
@@ -367,7 +377,7 @@ def test_facts_that_cannot_be_stored_cost_nothing(tmp_path: Path) -> None:
 
 def test_a_mechanism_does_not_show_its_exact_numbers() -> None:
     _, _, bought, _ = released("privpgd")
-    assert repr(bought[0].mechanism).startswith("Mechanism('marginals', Gaussian(")
+    assert repr(bought[0].mechanism).startswith("Mechanism('residuals', Gaussian(")
     assert "array" not in repr(bought[0].mechanism)
 
 

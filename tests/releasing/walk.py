@@ -13,7 +13,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from tests.releasing.golden import released
-from understudy.pipelines.counting.mechanism import calibrate_marginals
+from understudy.pipelines.counting.mechanism import noise_multiplier
 from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.table.coding.encode import encode
@@ -24,7 +24,7 @@ WATCHED: dict[CodeType, str] = {
     Ledger.__init__.__code__: "ledger opened",
     encode.__code__: "synthetic table encoded",
     method_named.__code__: "method made",
-    calibrate_marginals.__code__: "noise calibrated",
+    noise_multiplier.__code__: "noise calibrated",
 }
 
 

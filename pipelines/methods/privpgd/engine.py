@@ -23,7 +23,7 @@ from understudy.pipelines.methods.privpgd.constraints import Constraint
 from understudy.pipelines.methods.privpgd.directions import TransportPlan, build_plan
 from understudy.pipelines.methods.privpgd.embedding import build_embedding
 from understudy.pipelines.methods.privpgd.polish import polish
-from understudy.pipelines.methods.privpgd.problem import GenerationError, GridColumn, NoisyMarginal, validate
+from understudy.pipelines.methods.privpgd.problem import GenerationError, GridColumn, Noisy, validate
 from understudy.pipelines.methods.privpgd.repair import replace_broken_rows
 from understudy.pipelines.methods.privpgd.start import draw_from_tree
 from understudy.pipelines.methods.privpgd.targets import build_targets
@@ -41,7 +41,7 @@ class Particles(Protocol):
 
 
 def synthesize(
-    marginals: Sequence[NoisyMarginal],
+    noisy: Noisy,
     columns: Sequence[GridColumn],
     rows: int,
     config: PrivPGDConfig = PrivPGDConfig(),
@@ -54,19 +54,19 @@ def synthesize(
     """Codes [rows, columns] whose marginals match the noisy ones as far as the noise lets them be known.
 
     `total` is the table's number of rows where that is public (REPLACE_ONE); otherwise it is estimated from
-    the marginals. A column that no marginal covers is uniform. Every row obeys the hard rules
+    what was released. A column that no marginal covers is uniform. Every row obeys the hard rules
     among `constraints`. `seed` makes a run repeatable; it protects
     nothing and need not be secret. `progress` is told (epochs done, epochs in all, mean SW2^2 of the
     epoch).
     """
-    validate(marginals, columns)
+    validate(noisy, columns)
     if rows < 0:
         raise GenerationError(f"cannot generate {rows} rows.", "Ask for zero rows or more.")
     sizes = [column.size for column in columns]
     rules = [rule for c in constraints if (rule := c.rule(sizes)) is not None]
     penalties = [penalty for c in constraints if (penalty := c.penalty(sizes)) is not None]
     rng = np.random.default_rng(seed)
-    targets = build_targets(marginals, columns, total)
+    targets = build_targets(noisy, columns, total)
     particles = config.particles or min(max(rows, 1), MOST_PARTICLES)
     codes = draw_from_tree([t.probabilities for t in targets.single], targets.pairs, particles, rng)
     if targets.joint and config.epochs:

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from understudy.pipelines.counting.workload import Named, Split
+from understudy.pipelines.counting.shares import Split
+from understudy.pipelines.counting.workload import Named
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.privpgd.statistics import StatisticOptions, refuse_what_cannot_be_bought
 from understudy.pipelines.spec.columns import Public
@@ -19,10 +20,15 @@ class PrivPGDOptions(Public):
     marginals: Named | Literal["adaptive"] | tuple[tuple[str, ...], ...] = Field(
         "all-2way", description="which marginals are measured; adaptive chooses them round by round, for a price"
     )
-    one_way_share: float = Field(
-        0.1, ge=0, le=0.9, description="part of the budget set aside for one-way marginals, which anchor the others"
+    one_way_share: float | None = Field(
+        None,
+        ge=0,
+        le=0.9,
+        description="part of the budget for columns by themselves; default: what the marginals and the budget ask for",
     )
-    split: Split = Field("equal", description="how the wider marginals share the rest: equally, or more for more cells")
+    split: Split = Field(
+        "equal", description="noise of the wider marginals: equal in every cell, or less where there are more cells"
+    )
     candidates: Named | tuple[tuple[str, ...], ...] = Field(
         "all-2way", description="adaptive only: the marginals it may choose from"
     )

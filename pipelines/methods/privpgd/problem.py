@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from understudy.pipelines.counting.lifted import Residuals
 from understudy.pipelines.errors import UnderstudyError
 from understudy.pipelines.table.domain import TableDomain
 
@@ -47,11 +48,15 @@ class GridColumn:
     unordered_codes: tuple[int, ...] = ()
 
 
+Noisy = Sequence[NoisyMarginal] | Residuals
+"""What was released: marginals noised one by one, or the residuals that answer them all."""
+
+
 def grid_of(domain: TableDomain) -> list[GridColumn]:
     return [GridColumn(column.size, column.ordered, column.off_axis_codes) for column in domain.columns]
 
 
-def validate(marginals: Sequence[NoisyMarginal], columns: Sequence[GridColumn]) -> None:
+def validate(noisy: Noisy, columns: Sequence[GridColumn]) -> None:
     """Refuse anything the later stages could only misread; messages name columns and shapes, never counts."""
     if not columns:
         raise GenerationError("there are no columns to generate. Declare at least one column.")
@@ -60,8 +65,19 @@ def validate(marginals: Sequence[NoisyMarginal], columns: Sequence[GridColumn]) 
             raise GenerationError(f"column {index} has size {column.size}; a column needs at least one code.")
         if any(not 0 <= code < column.size for code in column.unordered_codes):
             raise GenerationError(f"column {index} lists unordered codes outside 0..{column.size - 1}.")
-    for marginal in marginals:
+    if isinstance(noisy, Residuals):
+        _validate_residuals(noisy, columns)
+        return
+    for marginal in noisy:
         _validate_marginal(marginal, columns)
+
+
+def _validate_residuals(residuals: Residuals, columns: Sequence[GridColumn]) -> None:
+    if residuals.sizes != tuple(column.size for column in columns):
+        raise GenerationError("the residuals were measured over columns of other sizes.")
+    widest = max((len(clique) for clique in residuals.asked), default=0)
+    if widest > MAX_ORDER:
+        raise GenerationError(f"a marginal has {widest} columns; 1 to {MAX_ORDER} are supported.")
 
 
 def _validate_marginal(marginal: NoisyMarginal, columns: Sequence[GridColumn]) -> None:

@@ -23,6 +23,7 @@ QUICK_ROWS = 20_000
 QUICK_EPOCHS = 12
 QUICK_REDRAWS = 1
 QUICK_SWEEPS = 4
+ONE_WAY_SHARE = 0.1  # of the budget, where the spec does not say
 
 
 def plan_adaptive(spec: ReleaseSpec, options: PrivPGDOptions, domain: TableDomain) -> AdaptivePlan:
@@ -33,7 +34,7 @@ def plan_adaptive(spec: ReleaseSpec, options: PrivPGDOptions, domain: TableDomai
         len(domain.columns),
         candidates or [(0,)],
         min(rounds, max(1, len(candidates))),
-        options.one_way_share,
+        ONE_WAY_SHARE if options.one_way_share is None else options.one_way_share,
         privacy.budget,
         privacy.relation,
         privacy.protected_unit,

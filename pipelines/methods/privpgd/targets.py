@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
-from understudy.pipelines.methods.privpgd.reconcile import estimate_closure, estimate_total
+from understudy.pipelines.counting.lifted import Residuals
+from understudy.pipelines.counting.shares import subsets
+from understudy.pipelines.methods.privpgd.problem import GridColumn, Noisy
+from understudy.pipelines.methods.privpgd.reconcile import EXACT_VARIANCE, Estimate, estimate_closure, estimate_total
 from understudy.pipelines.methods.privpgd.shrinkage import shrink_all
 
 # A table is never given less than this share of the best-known table's say: with none it could drift at no
@@ -42,15 +44,19 @@ class Targets:
     pairs: Mapping[tuple[int, int], npt.NDArray[np.float64]]
 
 
-def build_targets(marginals: Sequence[NoisyMarginal], columns: Sequence[GridColumn], total: float | None) -> Targets:
-    """Reconcile, shrink and project the noisy marginals; a column that no marginal covers becomes uniform."""
+def build_targets(noisy: Noisy, columns: Sequence[GridColumn], total: float | None) -> Targets:
+    """Estimate, shrink and project the marginals; a column that no marginal covers becomes uniform."""
     sizes = [column.size for column in columns]
     uniform = tuple(Target((c,), np.full(size, 1.0 / size), 1.0, 0.0) for c, size in enumerate(sizes))
-    if not marginals:
+    if isinstance(noisy, Residuals):
+        estimates, rows, asked = lifted_estimates(noisy), noisy.total, noisy.asked
+    elif noisy:
+        estimates, rows = estimate_closure(noisy, sizes), estimate_total(noisy)
+        asked = tuple(marginal.columns for marginal in noisy)
+    else:
         return Targets((), uniform, {})
-    estimates = estimate_closure(marginals, sizes)
-    tables = shrink_all(estimates, estimate_total(marginals) if total is None else float(total))
-    measured = sorted({m.columns for m in marginals if len(m.columns) > 1})
+    tables = shrink_all(estimates, rows if total is None else float(total))
+    measured = sorted({columns for columns in asked if len(columns) > 1})
     best = min((estimates[s].variance for s in measured), default=1.0)
     joint = tuple(
         Target(s, tables[s].probabilities, max(best / estimates[s].variance, LEAST_WEIGHT), tables[s].variance)
@@ -63,3 +69,20 @@ def build_targets(marginals: Sequence[NoisyMarginal], columns: Sequence[GridColu
     )
     pairs = {(s[0], s[1]): table.probabilities for s, table in tables.items() if len(s) == 2}
     return Targets(joint, single, pairs)
+
+
+def lifted_estimates(residuals: Residuals) -> dict[tuple[int, ...], Estimate]:
+    """An estimate for every nonempty subset of the marginals, smallest first.
+
+    A wide one's variance is that of its own residual, since shrinkage sets apart what its sub-marginals say.
+    """
+    wanted = {subset for clique in residuals.asked for subset in subsets(clique)[1:]}
+    own = residuals.by_clique
+    return {
+        s: Estimate(
+            s,
+            residuals.marginal(s),
+            own[s].std ** 2 if len(s) > 1 and s in own else max(residuals.variance(s), EXACT_VARIANCE),
+        )
+        for s in sorted(wanted, key=lambda subset: (len(subset), subset))
+    }

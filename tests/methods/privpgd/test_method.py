@@ -97,6 +97,43 @@ def test_one_charge_and_a_copy_close_to_the_table() -> None:
     assert worst.distance < worst.allowed
 
 
+def test_what_was_bought_before_there_were_residuals_is_read_as_ever() -> None:
+    """Noisy marginals, as they lie in stores today: the same rows can be made of them, and the same card."""
+    spec = spec_with()
+    domain, method = TableDomain.of(spec), PrivPGDMethod()
+    private, cliques = MemoryTable(domain), [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
+    rng = np.random.default_rng(3)
+    noisy = [counts + np.rint(5 * rng.normal(size=counts.shape)).astype(np.int64) for counts in private.counts(cliques)]
+    facts = {
+        "cliques": [list(clique) for clique in cliques],
+        "columns": list(domain.names),
+        "sizes": list(domain.sizes),
+        "stds": [5.0] * 6,
+        "sampler": "rounded",
+        "public_total": None,
+    }
+    measured = Measurement("marginals", facts, {f"marginal_{i}": table for i, table in enumerate(noisy)})
+    assert noisy_total(measured) == pytest.approx(8000, abs=100)
+    assert [clique for clique, _, _ in released_marginals(measured)] == cliques
+    table = method.generate(measured, spec, domain, None, QUIET)
+    [real, copy] = (count_marginals([encode(t, domain)], domain.sizes, [(0, 1)])[0] for t in (private.table, table))
+    assert np.abs(real / real.sum() - copy / copy.sum()).sum() / 2 < 0.04
+    assert all(line.holds for line in method.agreement(Synthetic(table, domain), measured))
+
+
+def test_residuals_answer_what_was_asked_with_the_noise_that_was_planned() -> None:
+    spec = spec_with()
+    domain, method, till = TableDomain.of(spec), PrivPGDMethod(), Till()
+    plan = method.plan(spec, domain)
+    measured = method.measure(MemoryTable(domain), spec, plan, till)
+    assert measured.kind == "residuals"
+    released = released_marginals(measured)
+    assert [std for _, _, std in released] == pytest.approx([line.std for line in plan.noise])
+    for (_, noisy, std), exact in zip(released, MemoryTable(domain).counts([c for c, _, _ in released]), strict=True):
+        assert np.abs(noisy - exact).max() < 6 * std
+        assert noisy.sum() == pytest.approx(released[0][1].sum())  # they all agree on the number of rows
+
+
 def test_under_replace_one_of_rows_the_total_is_public() -> None:
     _, measured, _, _ = release(spec_with(relation="replace_one"))
     assert noisy_total(measured) == measured.facts["public_total"] == 8000

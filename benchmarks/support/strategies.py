@@ -1,0 +1,68 @@
+"""Noisy numbers of a table of codes, bought as the flow buys them, and as it did before there were residuals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from benchmarks.papers import privpgd_metrics as metrics
+from benchmarks.support.tables import CodedTable
+from understudy.pipelines.counting.lifted import Residual, Residuals, centred_counts
+from understudy.pipelines.counting.mechanism import MarginalNoise, noise_multiplier
+from understudy.pipelines.counting.released import marginals_by_name, residuals_by_name
+from understudy.pipelines.counting.residuals import residual_noise
+from understudy.pipelines.counting.shares import share_out
+from understudy.pipelines.counting.workload import noise_stds
+from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
+from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
+from understudy.pipelines.privacy.relation import Budget, Relation, Unit
+
+DELTA = 1e-5
+MARGINALS_ONE_WAY_SHARE = 0.1
+"""What the one-way marginals got of the budget at commit 7b5a274."""
+
+
+def by_residuals(table: CodedTable, codes: np.ndarray, epsilon: float, order: int = 2) -> Residuals:
+    """All marginals of `order` columns, ADD_REMOVE, as method privpgd measures them."""
+    asked = list(combinations(range(len(table.sizes)), order))
+    z = noise_multiplier(Budget(epsilon, DELTA), Relation.ADD_REMOVE, "rounded")
+    workload = share_out(asked, table.sizes, z)
+    shapes = [tuple(table.sizes[column] for column in clique) for clique in workload.measured]
+    noise = residual_noise(shapes, workload.shares, (), z, Relation.ADD_REMOVE, Unit(), "rounded")
+    exact = residuals_by_name(count(table, codes, workload.measured))
+    drawn = noise.draw(exact, operating_system_randomness()).values()
+    released = zip(workload.measured, shapes, noise.stds, drawn, strict=True)
+    return Residuals(
+        workload.asked,
+        tuple(table.sizes),
+        {
+            clique: Residual(centred_counts(noisy, shape), std / int(np.prod(shape, dtype=np.int64)))
+            for clique, shape, std, noisy in released
+        },
+    )
+
+
+def by_marginals(table: CodedTable, codes: np.ndarray, epsilon: float, order: int = 2) -> list[NoisyMarginal]:
+    """Every cell of the same marginals, and of the one-way ones for a tenth of the budget, with noise of its own."""
+    columns = range(len(table.sizes))
+    singles, wide = list(combinations(columns, 1)), list(combinations(columns, order))
+    share = MARGINALS_ONE_WAY_SHARE
+    shares = [share / len(singles)] * len(singles) + [(1 - share) / len(wide)] * len(wide)
+    z = noise_multiplier(Budget(epsilon, DELTA), Relation.ADD_REMOVE, "rounded")
+    noise = MarginalNoise(noise_stds(shares, z, 1.0), Relation.ADD_REMOVE, Unit())
+    exact = marginals_by_name(count(table, codes, [*singles, *wide]))
+    drawn = noise.draw(exact, operating_system_randomness()).values()
+    return [NoisyMarginal(s, noisy, std) for s, noisy, std in zip([*singles, *wide], drawn, noise.stds, strict=True)]
+
+
+def count(table: CodedTable, codes: np.ndarray, cliques: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    return [
+        np.rint(len(codes) * metrics.marginal(codes, s, table.sizes)).astype(np.int64) if s else np.array(len(codes))
+        for s in cliques
+    ]
+
+
+def grid(table: CodedTable) -> list[GridColumn]:
+    return [GridColumn(size, ordered) for size, ordered in zip(table.sizes, table.ordered, strict=True)]

@@ -1,0 +1,135 @@
+"""Which residuals answer a workload of marginals, and how much of the budget each deserves: from public facts alone.
+
+Answering a marginal W takes the residuals of all its subsets, lifted and added. Noise of variance s_A^2 on the cells of
+A before centring adds c_A s_A^2 to the squared error of all W together and costs p_A / s_A^2 of the budget, so that the
+best share of A is in proportion to sqrt(c_A p_A) (Cauchy and Schwarz; the closed form of Xiao et al. 2023).
+
+For columns of two values that is the rule. For wide ones it is not: what counts is the error *after* denoising.
+- Between orders, columns count as if they had two values: c_A = sum_(W over A) 2^(|A| - |W|), p_A = 2^-|A|. Their sizes
+  would give nearly all to wide interactions, most of which no budget lifts out of the noise: they are shrunk away,
+  while the lower orders stay in every answer. So where tables are wide, the lower orders get more the more noise there
+  is; and the number of rows, which only scales the whole, a small part of its closed form.
+- Within an order, one-way residuals get more for more values, and the wider ones equal noise in every cell (or, by
+  `split: cells`, less where there are more cells).
+The rule knows marginals, sizes and the noise that the budget asks for. It does not know the number of rows, which is
+private under ADD_REMOVE. Its constants were chosen on two of the benchmark's tables (docs/benchmarks.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from understudy.pipelines.counting.workload import Clique
+
+Split = Literal["equal", "cells"]
+ONE_WAY_POWER = 0.7
+CELLS_POWER = 2 / 3  # minimises the sum of expected L1 errors, cells x std
+TOTAL_PART = 0.15
+LOWER_SCALE, LOWER_POWER, LOWER_MOST = 0.5, 0.28, 1.1
+
+
+@dataclass(frozen=True)
+class ResidualWorkload:
+    """The marginals that are asked for, the column sets whose residuals answer them, and the budget's shares of those.
+
+    `asked` has every column in some marginal. `measured` comes smallest first, `()` being the number of rows. Shares
+    sum to 1.
+    """
+
+    asked: tuple[Clique, ...]
+    measured: tuple[Clique, ...]
+    shares: tuple[float, ...]
+
+
+def share_out(
+    marginals: Sequence[Clique],
+    sizes: Sequence[int],
+    noise_level: float,
+    *,
+    one_way_share: float | None = None,
+    split: Split = "equal",
+    public_total: bool = False,
+) -> ResidualWorkload:
+    """The residuals of all subsets of the marginals and of every column, with their shares.
+
+    `noise_level` is the std, in rows, of a count that would get the whole budget. `one_way_share` sets the part of all
+    one-way residuals by hand. Columns of one value have nothing to tell beside others.
+    """
+    alone = [(column,) for column in range(len(sizes))]
+    asked = tuple(dict.fromkeys([*alone, *marginals]))
+    weights = _closed_form(asked, sizes)
+    if public_total:
+        del weights[()]
+    if not weights:
+        raise ValueError("no column has two values, so that there is nothing to measure")
+    by_order = defaultdict(list)
+    for clique in sorted(weights, key=lambda clique: (len(clique), clique)):
+        by_order[len(clique)].append(clique)
+    within = {clique: weights[clique] * _size_factor(clique, sizes, split) for clique in weights}
+    parts = {order: math.fsum(weights[clique] for clique in cliques) for order, cliques in by_order.items()}
+    parts = _for_what_is_left(parts, _narrowness(marginals, sizes), noise_level, one_way_share)
+    total = math.fsum(parts.values())
+    shares = {
+        clique: parts[order] / total * within[clique] / math.fsum(within[other] for other in cliques)
+        for order, cliques in by_order.items()
+        for clique in cliques
+    }
+    return ResidualWorkload(asked, tuple(shares), tuple(shares.values()))
+
+
+def widest_of(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
+    """Those that no other one holds: the rest can be summed out of them."""
+    held = {subset for clique in cliques for subset in subsets(clique)[:-1]}
+    return tuple(clique for clique in cliques if clique not in held)
+
+
+def subsets(clique: Clique) -> list[Clique]:
+    """All of them, the empty one and the clique itself among them, smallest first."""
+    return [kept for order in range(len(clique) + 1) for kept in combinations(clique, order)]
+
+
+def _closed_form(asked: Sequence[Clique], sizes: Sequence[int]) -> dict[Clique, float]:
+    """sqrt(c_A p_A) with two values a column, of every A that has something to release."""
+    reach: dict[Clique, float] = defaultdict(float)
+    for clique in widest_of(asked):  # narrower ones are wanted for the sake of those
+        for subset in subsets(clique):
+            reach[subset] += 2.0 ** (len(subset) - len(clique))
+    told = {subset: c for subset, c in reach.items() if all(sizes[column] > 1 for column in subset)}
+    return {subset: math.sqrt(c * 2.0 ** -len(subset)) for subset, c in told.items()}
+
+
+def _size_factor(clique: Clique, sizes: Sequence[int], split: Split) -> float:
+    """How the members of one order share what it has; the noise of a share is in proportion to prod (1 - 1/n)."""
+    cells = math.prod(sizes[column] for column in clique)
+    kept = math.prod(1 - 1 / sizes[column] for column in clique)
+    power = ONE_WAY_POWER if len(clique) < 2 else CELLS_POWER if split == "cells" else 0.0
+    return kept * math.pow(cells, power)
+
+
+def _narrowness(marginals: Sequence[Clique], sizes: Sequence[int]) -> float:
+    """1 where all columns have two values, near 0 where the marginals are wide: the mean of 1 / prod (n - 1)."""
+    freedoms = [math.prod(sizes[column] - 1 for column in clique) for clique in marginals]
+    told = [1 / freedom for freedom in freedoms if freedom]
+    return math.fsum(told) / len(told) if told else 1.0
+
+
+def _for_what_is_left(
+    parts: Mapping[int, float], narrowness: float, noise_level: float, one_way_share: float | None
+) -> dict[int, float]:
+    """Parts of the orders, which need not sum to 1, by what is left of their noise once wide interactions are shrunk.
+
+    An order is raised over the next wider one by 1 for columns of two values, by a power of the noise for wide ones.
+    """
+    wide = min(LOWER_SCALE * max(noise_level, 1.0) ** LOWER_POWER, LOWER_MOST)
+    raised = narrowness + (1.0 - narrowness) * wide
+    total_part = narrowness + (1.0 - narrowness) * TOTAL_PART
+    widest = max(parts)
+    given = {order: part * (raised ** (widest - order) if order else total_part) for order, part in parts.items()}
+    if one_way_share and 1 in given and widest > 1:
+        given[1] = one_way_share / (1 - one_way_share) * math.fsum(p for order, p in given.items() if order != 1)
+    return given

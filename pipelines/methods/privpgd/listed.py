@@ -1,0 +1,141 @@
+"""Marginals that the spec names: their plan, and the one purchase that answers all of them.
+
+Sensitivity, events and noise are those of `counting.residuals`; the statistics of the spec are released beside, in the
+same event.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from understudy.pipelines.counting.lifted import Residual, Residuals
+from understudy.pipelines.counting.mechanism import noise_multiplier
+from understudy.pipelines.counting.released import RESIDUALS, residual_facts, residuals_by_name, title
+from understudy.pipelines.counting.residuals import ResidualNoise, residual_noise
+from understudy.pipelines.counting.shares import ResidualWorkload, share_out, subsets, widest_of
+from understudy.pipelines.counting.workload import Clique, choose_cliques
+from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PrivateTable
+from understudy.pipelines.methods.privpgd.options import PrivPGDOptions
+from understudy.pipelines.methods.privpgd.statistics import Region, region_of, statistic_key
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
+from understudy.pipelines.privacy.relation import Relation, counts_sensitivity
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.domain import TableDomain
+
+STAGE = "marginals"
+
+
+@dataclass(frozen=True)
+class ListedDesign:
+    """What answers the marginals that the spec names, and the regions of its statistics: one charge."""
+
+    workload: ResidualWorkload
+    regions: tuple[tuple[str, Region], ...]
+    noise: ResidualNoise
+
+    @property
+    def counted(self) -> tuple[Clique, ...]:
+        """The marginals that all others are summed out of."""
+        return widest_of(self.workload.asked)
+
+
+def plan_listed(spec: ReleaseSpec, options: PrivPGDOptions, domain: TableDomain) -> ListedDesign:
+    """The marginals' residuals, the regions, and the noise of each of them in this order."""
+    assert options.marginals != "adaptive"
+    privacy, unit = spec.privacy, spec.privacy.protected_unit
+    z = noise_multiplier(privacy.budget, privacy.relation, privacy.noise)
+    workload = share_out(
+        choose_cliques(options.marginals, domain),
+        domain.sizes,
+        z * counts_sensitivity(privacy.relation, unit.max_rows),
+        one_way_share=options.one_way_share,
+        split=options.split,
+        public_total=_total_is_public(spec),
+    )
+    extra = [statistic.share for statistic in options.statistics.values()]
+    shares = [share * (1 - math.fsum(extra)) for share in workload.shares]
+    shapes = [tuple(domain.sizes[column] for column in clique) for clique in workload.measured]
+    noise = residual_noise(shapes, shares, extra, z, privacy.relation, unit, privacy.noise)
+    regions = tuple((name, region_of(one, domain)) for name, one in options.statistics.items())
+    return ListedDesign(workload, regions, noise)
+
+
+def measure_listed(
+    table: PrivateTable, spec: ReleaseSpec, design: ListedDesign, charge: PlannedCharge, purchase: Purchase
+) -> Measurement:
+    counted = table.counts([*design.counted, *(region.clique for _, region in design.regions)])
+    widest, rest = counted[: len(design.counted)], counted[len(design.counted) :]
+    exact = residuals_by_name(_summed_out(design.workload.measured, design.counted, widest))
+    regions = zip(design.regions, rest, strict=True)
+    inside = {statistic_key(name): region.count(counts) for (name, region), counts in regions}
+    total = int(widest[0].sum()) if _total_is_public(spec) else None
+    facts = residual_facts(design.workload, design.noise, table.domain, total)
+    return purchase(charge, Mechanism(design.noise, {**exact, **inside}, RESIDUALS, facts))
+
+
+def describe_listed(design: ListedDesign, domain: TableDomain) -> MethodPlan[Any]:
+    workload, noise = design.workload, design.noise
+    told = _without_counts(design, domain)
+    lines = tuple(
+        NoiseLine(title(clique, domain), _cells(clique, domain), math.sqrt(told.variance(clique)))
+        for clique in workload.asked
+    )
+    bought = zip(design.regions, noise.beside.stds if noise.beside else (), strict=True)
+    lines += tuple(NoiseLine(f"statistic {name}", 1, std) for (name, _), std in bought)
+    wide = sum(len(clique) > 1 for clique in workload.asked)
+    return MethodPlan(
+        method="privpgd",
+        charges=(PlannedCharge(STAGE, design.noise.event),),
+        noise=lines,
+        steps=(
+            f"count {wide} marginals and {len(workload.asked) - wide} one-way marginals exactly",
+            "add rounded Gaussian noise, once",
+            "move particles until their marginals fit the noisy ones",
+        ),
+        design=design,
+        details={
+            "marginals": len(workload.asked),
+            "residuals": len(workload.measured),
+            "cells": sum(line.numbers for line in lines),
+        },
+        counted=design.counted,
+    )
+
+
+def _without_counts(design: ListedDesign, domain: TableDomain) -> Residuals:
+    """What is known of the release before it is made: its noise."""
+    nothing = np.zeros(0)
+    stds = zip(design.workload.measured, design.noise.shapes, design.noise.stds, strict=True)
+    return Residuals(
+        design.workload.asked,
+        domain.sizes,
+        {clique: Residual(nothing, std / math.prod(shape)) for clique, shape, std in stds},
+    )
+
+
+def _summed_out(wanted: Sequence[Clique], counted: Sequence[Clique], tables: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Exact counts of every wanted clique, from the first counted one that holds it."""
+    homes: dict[Clique, tuple[Clique, np.ndarray]] = {}
+    for clique, table in zip(counted, tables, strict=True):
+        for subset in subsets(clique):
+            homes.setdefault(subset, (clique, table))
+    found = []
+    for clique in wanted:
+        home, table = homes[clique]
+        found.append(table.sum(axis=tuple(i for i, column in enumerate(home) if column not in clique), dtype=np.int64))
+    return found
+
+
+def _total_is_public(spec: ReleaseSpec) -> bool:
+    """n is public under REPLACE_ONE of single rows; an entity may bring fewer rows than its cap, so there it is not."""
+    return spec.privacy.relation is Relation.REPLACE_ONE and spec.privacy.unit.entity is None
+
+
+def _cells(clique: tuple[int, ...], domain: TableDomain) -> int:
+    return math.prod(domain.sizes[index] for index in clique)
