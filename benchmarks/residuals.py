@@ -29,7 +29,7 @@ PEER = "marginals"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draws", type=int, default=5, help="releases a side")
-    parser.add_argument("--particles", type=int, default=100_000, help="rows of a published table")
+    parser.add_argument("--rows", type=int, help="rows of a published table; default: as many as the real one has")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -41,8 +41,8 @@ def run(args: argparse.Namespace) -> None:
                 continue
             ours, theirs = [], []
             for _ in range(args.draws):
-                ours.append(_released(table, by_residuals, float(epsilon), args.particles))
-                theirs.append(_released(table, by_marginals, float(epsilon), args.particles))
+                ours.append(_released(table, by_residuals, float(epsilon), args.rows or len(table.codes)))
+                theirs.append(_released(table, by_marginals, float(epsilon), args.rows or len(table.codes)))
             for place, figure in enumerate(("tv", "seconds")):
                 values, others = np.array(ours)[:, place], np.array(theirs)[:, place]
                 figures.show(f"{name}.{figure}", float(values.mean()), PEER, float(others.mean()))
@@ -51,12 +51,12 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _released(
-    table: CodedTable, measure: Callable[[CodedTable, np.ndarray, float], Noisy], epsilon: float, particles: int
+    table: CodedTable, measure: Callable[[CodedTable, np.ndarray, float], Noisy], epsilon: float, rows: int
 ) -> tuple[float, float]:
     """Total variation over all pairs, and CPU seconds from the counts to the table."""
     start = time.process_time()
     noisy = measure(table, table.codes, epsilon)
-    fake = synthesize(noisy, grid(table), particles, PrivPGDConfig(particles=particles))
+    fake = synthesize(noisy, grid(table), rows, PrivPGDConfig())
     seconds = time.process_time() - start
     return metrics.average_total_variation(table.codes, fake, table.sizes), seconds
 

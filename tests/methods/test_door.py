@@ -293,11 +293,12 @@ def _(noise: MarginalNoise) -> Iterator[Any]:
 
 @weakened.register
 def _(noise: ResidualNoise) -> Iterator[Any]:
-    yield replace(noise, stds=tuple(map(less, noise.stds)))
+    beside = noise.beside and replace(noise.beside, stds=tuple(map(less, noise.beside.stds)))
+    yield replace(noise, stds=tuple(map(less, noise.stds)), beside=beside)
     yield replace(noise, unit=replace(noise.unit, entity="who", max_rows=noise.unit.max_rows + 1))
     yield replace(noise, shapes=tuple((*shape[:-1], shape[-1] + 1) if shape else shape for shape in noise.shapes))
-    if noise.beside is not None:
-        yield replace(noise, beside=replace(noise.beside, stds=tuple(map(less, noise.beside.stds))))
+    if noise.beside is not None:  # it has a small share, so that a double of it alone is lost in the sum
+        yield replace(noise, beside=replace(noise.beside, stds=tuple(s * (1 - 2.0**-40) for s in noise.beside.stds)))
 
 
 @weakened.register
