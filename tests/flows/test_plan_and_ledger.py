@@ -117,9 +117,9 @@ def test_plan_estimates_counting_without_opening_anything(
         "understudy.pipelines.sources.databases.duckdb_table.DuckDBSource.connect",
         lambda self: pytest.fail("plan opened the source"),
     )
-    assert "counting 21 marginals of 100,000 rows (assumed" in run("plan", clinic.spec).output
+    assert "counting 15 marginals of 100,000 rows (assumed" in run("plan", clinic.spec).output
     assumed = run("plan", clinic.spec, "--assume-rows", 50_000_000).output
-    assert "counting 21 marginals of 50,000,000 rows (assumed)" in assumed
+    assert "counting 15 marginals of 50,000,000 rows (assumed)" in assumed
     assert "passes" in assumed
     # Whoever assumes a number needs no metadata, declared public or not.
     clinic.write(("source: {", "source: {rows_are_public: true, "))

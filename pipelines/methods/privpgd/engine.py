@@ -2,9 +2,9 @@
 
 Input is what was already released with noise, so everything here is post-processing (Lemma 3.2) and costs
 nothing. Against the paper: particles start as a draw from the best tree of the targets instead of uniform
-noise; targets are estimated from all that was released and shrunk before projection; and snapping is followed by redraws, which leave no
-structure that the targets do not ask for, and by single-code moves towards the target counts, which recover what
-rounding to the grid loses.
+noise; targets are estimated from all that was released and shrunk before projection; and snapping is followed
+by redraws, which leave no structure that the targets do not ask for, and by single-code moves towards the target
+counts, which recover what rounding to the grid loses.
 """
 
 from __future__ import annotations
