@@ -49,9 +49,10 @@ proofs: $(STAMP)
 coverage: $(STAMP)
 	$(BIN)/pytest -q -n 2 --dist loadfile --cov --cov-report=term:skip-covered
 
-# The page of all commands, made from their help; a test compares it.
+# The page of all commands, made from their help, and the spec's JSON Schema; tests compare both.
 reference: $(STAMP)
 	$(BIN)/python -m understudy.cli.reference > docs/reference/commands.md
+	$(BIN)/python -m understudy.pipelines.drafting.schema > pipelines/drafting/spec.schema.json
 
 # Every Python that is promised and the oldest and newest packages that are allowed: noxfile.py. Hours; needs those Pythons.
 matrix:

@@ -85,10 +85,12 @@ class UnitSpec(Public):
 
 class PrivacySpec(Public):
     account: str = Field(description="ledger account that pays")
-    relation: Relation = Relation.ADD_REMOVE
-    unit: UnitSpec = UnitSpec()
-    epsilon: Decimal = Field(gt=0, le=100)
-    delta: Decimal = Field(gt=0, lt=1)
+    relation: Relation = Field(
+        Relation.ADD_REMOVE, description="neighbours differ in one unit more or less, or in one unit changed"
+    )
+    unit: UnitSpec = Field(UnitSpec(), description="whose presence is hidden: a row, or an entity with its rows")
+    epsilon: Decimal = Field(gt=0, le=100, description="what the release may cost; smaller is more private and noisier")
+    delta: Decimal = Field(gt=0, lt=1, description="far below one over the number of entities, such as 1e-6")
     noise: Literal["rounded", "opendp"] = Field("rounded", description="sampler of the integer Gaussian noise")
 
     @field_validator("epsilon", "delta")
@@ -135,7 +137,7 @@ class GenerateSpec(Public):
 
     particles: int | None = Field(None, ge=1, le=10_000_000, description="privpgd: default one a row, at most 100,000")
     epochs: int | None = Field(None, ge=0, le=100_000, description="privpgd: passes over all marginals")
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where particles or generators are computed")
     denoise: Literal["none", "spectral"] | None = Field(
         None,
         description="mixing: publish noisy mixtures, or (default) records rebuilt from what stands above the noise",
@@ -181,7 +183,7 @@ class PublishSpec(Public):
 
 
 class ComputeSpec(Public):
-    engine: Literal["local", "dask"] = "local"
+    engine: Literal["local", "dask"] = Field("local", description="where rows are counted; the counts are the same")
     scheduler: str | None = Field(None, description="address of a running Dask scheduler", max_length=2000)
 
     @field_validator("scheduler")
@@ -193,7 +195,7 @@ class ComputeSpec(Public):
 class RollingSpec(Public):
     """A release for each period, named by its label. What is declared about its entities decides how they compose."""
 
-    period: Literal["day", "week", "month", "quarter", "year"] = "month"
+    period: Literal["day", "week", "month", "quarter", "year"] = Field("month", description="how long one lasts")
     entities: Literal["recurring", "disjoint"] = Field(
         "recurring",
         description="recurring: an entity may be in several periods, which compose one after the other. disjoint: you "
@@ -213,9 +215,9 @@ class ScheduleSpec(Public):
     """When and where `understudy deploy` has the release run. It cannot change what is measured."""
 
     cron: str = Field(max_length=200, description="five fields, such as `0 6 1 * *`")
-    timezone: str = Field("UTC", max_length=60)
+    timezone: str = Field("UTC", max_length=60, description="of the schedule and of {{ month }}")
     pool: str = Field("understudy-cpu", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="Prefect work pool")
-    tags: tuple[str, ...] = Field((), max_length=20)
+    tags: tuple[str, ...] = Field((), max_length=20, description="of the deployment's runs")
 
     @field_validator("cron")
     @classmethod
@@ -241,16 +243,18 @@ _ADDED_LATER = (("source", "quoted_newlines"), ("source", "id"))
 class ReleaseSpec(Public):
     """One release: what is copied, for whom it is safe, how, and where it goes."""
 
-    name: str
-    source: SourceSpec
-    privacy: PrivacySpec
-    columns: dict[str, Column] = Field(min_length=1, max_length=2000)
-    method: MethodSpec = MethodSpec()
-    generate: GenerateSpec = GenerateSpec()
-    publish: PublishSpec
-    compute: ComputeSpec = ComputeSpec()
-    rolling: RollingSpec | None = None
-    schedule: ScheduleSpec | None = None
+    name: str = Field(description="what the release is called: lower-case letters, digits, dots, dashes, underscores")
+    source: SourceSpec = Field(description="where the private table is")
+    privacy: PrivacySpec = Field(description="who is protected, how well, and which account pays")
+    columns: dict[str, Column] = Field(
+        min_length=1, max_length=2000, description="what each column can hold; one that is not listed is never read"
+    )
+    method: MethodSpec = Field(MethodSpec(), description="how the table is measured")
+    generate: GenerateSpec = Field(GenerateSpec(), description="how rows are made of what was measured; free to change")
+    publish: PublishSpec = Field(description="where the synthetic copy goes")
+    compute: ComputeSpec = Field(ComputeSpec(), description="what counts the rows")
+    rolling: RollingSpec | None = Field(None, description="a release for each period")
+    schedule: ScheduleSpec | None = Field(None, description="when `understudy deploy` has the release run")
 
     @field_validator("name")
     @classmethod

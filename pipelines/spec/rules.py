@@ -12,8 +12,8 @@ from understudy.pipelines.spec.columns import Public
 class Range(Public):
     """Values from `min` to `max`, both included; either may be left out."""
 
-    min: float | dt.date | dt.datetime | None = None
-    max: float | dt.date | dt.datetime | None = None
+    min: float | dt.date | dt.datetime | None = Field(None, description="the lowest value of the range")
+    max: float | dt.date | dt.datetime | None = Field(None, description="the highest value of the range")
 
 
 Selection = Range | tuple[str | int | bool | None, ...]

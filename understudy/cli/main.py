@@ -12,6 +12,8 @@ from typing import Any
 import click
 
 from understudy.cli.arguments import AT, SPEC, with_zone
+from understudy.cli.drafting import init
+from understudy.cli.editors import completion, print_schema, spec_group
 from understudy.cli.environment import choose_workspace
 from understudy.cli.ledger_group import ledger
 from understudy.cli.stopping import stoppable
@@ -58,10 +60,15 @@ class _OneMessageGroup(click.Group):
 def main(home: str | None, ledger: str | None) -> None:
     """Publish differentially private synthetic copies of warehouse tables, and never spend a budget twice.
 
-    Start with `understudy demo`. For a table of your own: write a spec, `understudy ledger open` an account with a
-    budget, look at `understudy plan SPEC`, then `understudy release SPEC`.
+    Start with `understudy demo`. For a table of your own: `understudy init SOURCE` drafts a spec, `understudy ledger
+    open` opens an account with a budget, `understudy plan SPEC` says what it would cost, `understudy release SPEC` does
+    it.
     """
     choose_workspace(home, ledger)
+
+
+for _command in (init, spec_group, completion):
+    main.add_command(_command)
 
 
 @main.command()
@@ -207,12 +214,8 @@ def generate(
 
 @main.command()
 def schema() -> None:
-    """Print the JSON Schema of a spec, for editors and for reading."""
-    import json
-
-    from understudy.pipelines.spec.model import ReleaseSpec
-
-    click.echo(json.dumps(ReleaseSpec.model_json_schema(), indent=2))
+    """The same as `understudy spec schema`."""
+    print_schema()
 
 
 main.add_command(ledger)

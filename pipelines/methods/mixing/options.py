@@ -35,7 +35,9 @@ class MixingOptions(Public):
         "auto",
         description="l, the records expected in one mixture of an average class; auto: by signal-to-noise",
     )
-    sampler: Literal["poisson", "fixed"] = "poisson"
+    sampler: Literal["poisson", "fixed"] = Field(
+        "poisson", description="each record joins a mixture by a coin of its own, or mixtures have a fixed size"
+    )
     centre: Literal["bought", "bounds"] | dict[str, float] = Field(
         "bought",
         description="what is subtracted: noisy class means, the middle of the bounds, or your own constants",

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 class StatisticOptions(Public):
     """The share of rows for which all of `where` holds, bought for `share` of the budget."""
 
-    where: dict[str, Selection] = Field(min_length=1, max_length=3)
+    where: dict[str, Selection] = Field(min_length=1, max_length=3, description="what holds for the rows it counts")
     share: float = Field(0.02, gt=0, le=0.5, description="part of the budget that this number gets")
-    use: Literal["keep", "hide"] = "keep"
-    strength: float = Field(1.0, gt=0, le=1e6)
+    use: Literal["keep", "hide"] = Field("keep", description="hold the copy to it, or push the copy away from it")
+    strength: float = Field(1.0, gt=0, le=1e6, description="how hard")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""A spec drafted from what a catalogue or a contract declares, without a row."""

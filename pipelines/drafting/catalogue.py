@@ -1,0 +1,185 @@
+"""Whatever holds the rows, asked for its catalogue: `table_facts` reads no row, and closes what it opened.
+
+A Parquet file is asked for its schema, not for its statistics; of a CSV file not one byte after the first line is read
+(of a gzipped one, none is looked at).
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+
+from understudy.pipelines.drafting.arrow_schema import arrow_columns
+from understudy.pipelines.drafting.facts import ColumnFacts, TableFacts
+from understudy.pipelines.errors import SourceError, SpecError
+from understudy.pipelines.sources.files.csv_file import MOST_HEADER_BYTES, csv_header
+from understudy.pipelines.sources.files.object_paths import OBJECT_STORES
+from understudy.pipelines.spec.address import check_address
+from understudy.pipelines.spec.model import SourceSpec
+
+VARIABLE = "WAREHOUSE_URL"
+_PARQUET, _ARROW = (".parquet", ".pq"), (".arrow", ".feather")
+_DUCKDB = (".duckdb", ".ddb")
+
+
+def table_facts(uri: str, table: str | None, beside: Path) -> TableFacts:
+    """What is declared about the table at `uri`, which a person typed: relative to the working directory. The address
+    for the spec is relative to `beside`, the spec's folder, where it lies below it."""
+    scheme, separator, rest = uri.partition("://")
+    check_address(uri, "the source")
+    if not separator or scheme == "file":
+        return _file_facts(Path(rest if separator else uri), table, beside)
+    if scheme == "duckdb" and rest.startswith("/"):
+        return _duckdb(Path(rest[1:]), table, beside)
+    if scheme in ("postgresql", "postgresql+env", "postgresql+block"):
+        from understudy.pipelines.drafting.postgresql import postgresql_facts
+
+        return postgresql_facts(uri, table)
+    if scheme == "sql+env":
+        from understudy.pipelines.drafting.sqlalchemy_database import sqlalchemy_facts
+
+        return sqlalchemy_facts(rest, table)
+    if scheme in OBJECT_STORES:
+        return _object_store(uri, table)
+    return _any_database(uri, scheme, table)
+
+
+def _file_facts(path: Path, table: str | None, beside: Path) -> TableFacts:
+    name, suffix = path.name.lower(), path.suffix.lower()
+    if suffix in _DUCKDB:
+        return _duckdb(path, table, beside)
+    if not path.exists():
+        raise SpecError(f"there is no file or directory {path}", "check the path")
+    if table is not None:
+        raise SpecError("--table is for databases; a file is one table", "leave --table out")
+    if name.endswith((".csv", ".csv.gz")):
+        columns = tuple(ColumnFacts(column) for column in csv_columns(path))
+        return TableFacts(columns, f"the header of {path.name}", spec_path(path, beside))
+    if suffix in _ARROW:
+        return TableFacts(arrow_columns(_arrow_schema(path)), f"the Arrow schema of {path.name}")
+    footer = _first_parquet(path) if path.is_dir() else path if suffix in _PARQUET else None
+    if footer is not None:
+        schema = _parquet_schema(footer)
+        return TableFacts(arrow_columns(schema), f"the schema of {path.name}", spec_path(path, beside))
+    raise SpecError(
+        f"{path} is not a table whose catalogue init can read",
+        "name a .csv or .parquet file, a folder of .parquet files, a .duckdb file or a database with --table, or a "
+        "contract (ODCS, dbt, JSON Schema, Frictionless, SDV)",
+    )
+
+
+def csv_columns(path: Path) -> list[str]:
+    """The names in the first line. A plain file is read byte by byte, so that nothing behind that line ever is."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            if path.name.lower().endswith(".gz"):
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    line = unpacked.readline(MOST_HEADER_BYTES)
+            else:
+                line = file.readline(MOST_HEADER_BYTES)
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or "it is not a readable CSV file"
+        raise SourceError(f"cannot read {path}: {reason}", "check the path and the file") from None
+    return csv_header(pa.BufferReader(line), str(path), quoted_newlines=False)[0]
+
+
+def _parquet_schema(path: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        reason = getattr(error, "strerror", None) or "it is not a complete Parquet file"
+    raise SourceError(f"cannot read the schema of {path}: {reason}", "check the path and the file")
+
+
+def _arrow_schema(path: Path) -> pa.Schema:
+    try:
+        with pa.memory_map(str(path)) as file:
+            try:
+                return pa.ipc.open_file(file).schema
+            except pa.ArrowInvalid:
+                file.seek(0)
+                return pa.ipc.open_stream(file).schema
+    except (pa.ArrowException, OSError):
+        pass
+    raise SourceError(f"{path} is no Arrow IPC file", "check the path and the file")
+
+
+def _first_parquet(folder: Path) -> Path | None:
+    hidden = (".", "_")
+    files = (
+        file
+        for file in sorted(folder.rglob("*.parquet"))
+        if file.is_file() and not any(part.startswith(hidden) for part in file.relative_to(folder).parts)
+    )
+    return next(files, None)
+
+
+def _duckdb(path: Path, table: str | None, beside: Path) -> TableFacts:
+    from understudy.pipelines.drafting.duckdb_file import duckdb_facts
+
+    return duckdb_facts(path, f"duckdb:///{spec_path(path, beside)}", table)
+
+
+def _object_store(uri: str, table: str | None) -> TableFacts:
+    from understudy.pipelines.sources.opening import open_source
+
+    with closing(open_source(SourceSpec(uri=uri, table=table, snapshot="none"), Path())) as source:
+        schema = source.schema()
+    columns = arrow_columns(schema)
+    if uri.lower().endswith((".csv", ".csv.gz")):  # of which every column is text, whatever it spells
+        columns = tuple(ColumnFacts(column.name) for column in columns)
+    return TableFacts(columns, f"the schema of {uri.rpartition('/')[2]}", uri)
+
+
+def _any_database(uri: str, scheme: str, table: str | None) -> TableFacts:
+    """A SQLAlchemy URL as it is. A spec has no such address: it names an environment variable, which is to be set."""
+    from dataclasses import replace
+
+    import sqlalchemy as sa
+
+    from understudy.pipelines.drafting.sqlalchemy_database import sqlalchemy_facts
+
+    try:
+        url = sa.make_url(uri)
+        url.get_dialect()
+    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError):
+        known = False
+    else:
+        known = True
+    if not known:
+        raise SpecError(
+            f"addresses of the form {scheme}://... are not known here",
+            "name a file, duckdb:///file.duckdb, postgresql://user@host/database, or a SQLAlchemy URL whose driver is "
+            "installed",
+        )
+    if url.get_backend_name() == "sqlite" and url.database:
+        if not Path(url.database).is_file():
+            raise SpecError(f"there is no database {url.database}", "check the path")
+        url = url.set(database=str(Path(url.database).resolve()))
+    address = url.render_as_string(hide_password=False)
+    facts = sqlalchemy_facts(VARIABLE, table, address)
+    return replace(facts, environment=f"export {VARIABLE}='{address}'")
+
+
+def spec_path(path: Path, beside: Path) -> str:
+    """The path as the spec in that folder says it: relative if it lies below, else absolute."""
+    absolute = Path(os.path.abspath(path))  # links stay what they are
+    try:
+        return absolute.relative_to(Path(os.path.abspath(beside))).as_posix()
+    except ValueError:
+        return absolute.as_posix()
+
+
+def spec_name(facts: TableFacts, typed: str) -> str:
+    """What release, account and file are called: after the table, else after the file."""
+    word = facts.table or re.sub(r"(\.csv)?\.[A-Za-z0-9]+$", "", Path(typed.rstrip("/")).name)
+    name = re.sub(r"[^a-z0-9._-]+", "-", word.rpartition(".")[2].lower() if facts.table else word.lower())
+    name = name.strip("-._")[:100]
+    return name or "table"

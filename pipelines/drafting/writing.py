@@ -1,0 +1,103 @@
+"""A draft as YAML: a line a column, with what was declared, guessed or left open beside it.
+
+PyYAML writes every name and value, so that whatever a catalogue holds is read back as it was; comments are cut to one
+printable line.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+import yaml
+
+from understudy.pipelines.drafting.draft import Draft, DraftedColumn
+
+SCHEMA_FILE = "understudy.schema.json"
+FILL_IN = "FILL-IN"
+MOST_COMMENT = 110
+_MARKS = {"declared": "", "guess": "guess: ", "open": "OPEN: ", "left out": ""}
+
+
+def written(draft: Draft) -> str:
+    """The whole file."""
+    return "\n".join(_lines(draft)) + "\n"
+
+
+def open_lines(text: str) -> list[int]:
+    """Numbers of the lines that a person has to fill in, counted from 1."""
+    marked = (f"# {_MARKS['open']}", f"uri: {FILL_IN}")
+    return [number for number, line in enumerate(text.splitlines(), 1) if any(mark in line for mark in marked)]
+
+
+def _lines(draft: Draft) -> list[str]:
+    choices, facts = draft.choices, draft.facts
+    uri = flow(facts.uri) if facts.uri else f"{FILL_IN}  # where the rows are: a file, or a database beside `table`"
+    lines = [
+        f"# yaml-language-server: $schema={SCHEMA_FILE}",
+        *_remarks(
+            f"Drafted from {_one_line(facts.origin)}; no row was read.",
+            "Everything in this file is public. Correct it by what you know of the table, never by a look at its rows:",
+            "values and bounds that were read off the data give away who is in it.",
+            "Check the lines marked `guess`. Those marked OPEN are left out of the copy until you fill them in.",
+            *([_one_line(facts.comment)] if facts.comment else []),
+        ),
+        f"name: {flow(draft.name)}",
+        "source:",
+        f"  uri: {uri}",
+        *([f"  table: {flow(facts.table)}"] if facts.table else []),
+        f"  snapshot: {flow(draft.snapshot)}  # names this state of the data; another name is another, charged release",
+        "privacy:",
+        f"  account: {flow(choices.account)}  # the ledger account that pays",
+        *_unit(draft),
+        f"  epsilon: {amount_text(choices.epsilon)}  # what this release may cost; smaller is more private and noisier",
+        f"  delta: {amount_text(choices.delta)}",
+        "columns:",
+    ]
+    for column in draft.columns:
+        lines += _column(column)
+    if draft.orders:
+        rules = [{"order": list(pair)} for pair in draft.orders]
+        lines += ["generate:", f"  rules: {flow(rules)}  # as the table's CHECKs say"]
+    return [*lines, "publish:", "  to: releases"]
+
+
+def _unit(draft: Draft) -> list[str]:
+    entity, rows = draft.choices.entity, draft.choices.max_rows
+    if entity is None:
+        return [
+            "  # One row is protected. If a person can have several, say so and by which column:",
+            "  # unit: {entity: COLUMN, max_rows: 4}",
+        ]
+    told = "one row is kept" if rows == 1 else f"at most {rows} rows are kept"
+    return [f"  unit: {flow({'entity': entity, 'max_rows': rows})}  # {told} of each; noise grows with max_rows"]
+
+
+def _column(column: DraftedColumn) -> list[str]:
+    comment = [f"  # {_one_line(column.comment)}"] if _one_line(column.comment) else []
+    return [*comment, f"  {flow(column.name)}: {flow(column.body)}  # {_MARKS[column.standing]}{_one_line(column.why)}"]
+
+
+def flow(value: Any) -> str:
+    """One line of YAML that reads back as the value."""
+    text: str = yaml.safe_dump(
+        [value], default_flow_style=True, width=float("inf"), sort_keys=False, allow_unicode=True
+    )
+    return text.strip()[1:-1]
+
+
+def amount_text(amount: Decimal) -> str:
+    """1, 0.5 or 1e-6."""
+    if amount == int(amount):
+        return str(int(amount))
+    return f"{amount.normalize():e}" if amount < Decimal("0.001") else f"{amount.normalize():f}"
+
+
+def _remarks(*sentences: str) -> list[str]:
+    return [f"# {sentence}" for sentence in sentences]
+
+
+def _one_line(text: str) -> str:
+    line = re.sub(r"\s+", " ", "".join(letter if letter.isprintable() else " " for letter in text)).strip()
+    return line if len(line) <= MOST_COMMENT else line[: MOST_COMMENT - 3] + "..."

@@ -1,0 +1,151 @@
+"""Guesses are marked, open columns are left out, and whatever a catalogue says the draft reads back as it was."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy.pipelines.drafting.catalogue import spec_name, table_facts
+from understudy.pipelines.drafting.draft import Choices, Draft, draft_table, likely_entities, rows_of
+from understudy.pipelines.drafting.facts import ColumnFacts, TableFacts
+from understudy.pipelines.drafting.writing import open_lines, written
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.reading import parse_spec, parse_tree
+
+TODAY = dt.date(2026, 11, 18)
+ADULT = "age,workclass,fnlwgt,education,marital-status,gender,capital-gain,hours-per-week,native-country,income"
+
+
+def drafted(columns: list[ColumnFacts], entity: str | None = None) -> Draft:
+    facts = TableFacts(tuple(columns), "a test", "table.csv")
+    return draft_table(facts, "table", Choices(entity, 1, Decimal(1), Decimal("1e-6"), "table"), TODAY)
+
+
+def one(column: ColumnFacts) -> tuple[dict[str, object], str]:
+    [found] = drafted([column]).columns
+    return found.body, found.standing
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("age", {"type": "integer", "min": 0, "max": 120, "bins": 24, "nullable": True}),
+        ("patientAge", {"type": "integer", "min": 0, "max": 120, "bins": 24, "nullable": True}),
+        ("zip", {"type": "integer", "min": 0, "max": 99_999, "bins": 100, "nullable": True}),
+        ("email", {"type": "text", "action": "drop"}),
+        ("First Name", {"type": "text", "action": "drop"}),
+        ("comments", {"type": "text", "action": "drop"}),
+        ("order_id", {"type": "identifier", "action": "drop"}),
+        ("table_id", {"type": "identifier", "action": "surrogate"}),
+        ("is_smoker", {"type": "boolean", "nullable": True}),
+        ("birth_date", {"type": "date", "min": dt.date(1900, 1, 1), "max": dt.date(2026, 12, 31), "bins": "year",
+                        "nullable": True}),
+        ("created_at", {"type": "datetime", "min": dt.datetime(2016, 1, 1), "max": dt.datetime(2027, 1, 1),
+                        "bins": "quarter", "nullable": True}),
+    ],
+)  # fmt: skip
+def test_names_are_guessed_and_marked(name: str, told: dict[str, object]) -> None:
+    assert one(ColumnFacts(name)) == (told, "guess")
+
+
+@pytest.mark.parametrize("name", ["workclass", "admission_type_id", "payer_code", "diag_1", "income", "stage", "page"])
+def test_names_that_suggest_nothing_stay_open(name: str) -> None:
+    assert one(ColumnFacts(name)) == ({"type": "text", "action": "drop"}, "open")
+
+
+def test_what_is_declared_is_believed_before_what_a_name_suggests() -> None:
+    age = ColumnFacts("age", "integer", low=18, high=65, nullable=False)
+    assert one(age) == ({"type": "integer", "min": 18, "max": 65}, "declared")
+    assert one(ColumnFacts("age", "integer", low=18))[0]["min"] == 18
+    zip_ = ColumnFacts("zip", "text", values=("A", "B"), enforced=True, nullable=False)
+    assert one(zip_) == ({"type": "category", "values": ["A", "B"]}, "declared")
+
+
+def test_values_that_only_a_test_promises_leave_room_for_others() -> None:
+    assert one(ColumnFacts("ward", "text", values=("A",), nullable=False))[0] == {
+        "type": "category", "values": ["A"], "other": True,
+    }  # fmt: skip
+
+
+def test_the_draft_of_a_header_can_be_planned_and_names_the_lines_to_fill(tmp_path: Path) -> None:
+    (tmp_path / "adult.csv").write_text(ADULT + "\n")
+    facts = table_facts(str(tmp_path / "adult.csv"), None, tmp_path)
+    assert likely_entities(facts) == []
+    name = spec_name(facts, str(tmp_path / "adult.csv"))
+    text = written(draft_table(facts, name, Choices(None, 1, Decimal("0.5"), Decimal("1e-7"), name), TODAY))
+    spec = parse_spec(text)
+    assert (spec.name, spec.privacy.account, spec.source.uri) == ("adult", "adult", "adult.csv")
+    assert (spec.privacy.epsilon, spec.privacy.delta) == (Decimal("0.5"), Decimal("1e-7"))
+    assert spec.source.snapshot == "2026-11-18"
+    lines = text.splitlines()
+    waiting = [lines[number - 1].split(":")[0].strip() for number in open_lines(text)]
+    assert waiting == ["workclass", "fnlwgt", "education", "marital-status", "native-country", "income"]
+    assert lines[0] == "# yaml-language-server: $schema=understudy.schema.json"
+
+
+def test_an_entity_by_name_or_by_what_it_points_to() -> None:
+    facts = TableFacts((ColumnFacts("patient_nbr"), ColumnFacts("owner", references="customers")), "a test", "t.csv")
+    assert likely_entities(facts) == ["owner", "patient_nbr"]
+    assert rows_of(facts, "owner") == 4
+    assert rows_of(TableFacts((ColumnFacts("user_id", primary=True),), "a test"), "user_id") == 1
+
+
+def test_the_entity_is_never_modelled_and_must_be_there() -> None:
+    draft = drafted([ColumnFacts("age"), ColumnFacts("user_id", values=("a",))], entity="user_id")
+    assert draft.columns[1].body == {"type": "identifier", "action": "drop"}
+    with pytest.raises(SpecError, match="nearest: user_id"):
+        drafted([ColumnFacts("user_id")], entity="userid")
+
+
+def test_names_no_spec_can_say_are_left_out() -> None:
+    draft = drafted([ColumnFacts(name) for name in ("age", "age", "", "a\nb", "x" * 201)])
+    assert [column.name for column in draft.columns] == ["age"]
+    parse_spec(written(draft))
+
+
+KINDS = ["unknown", "text", "integer", "number", "boolean", "date", "datetime", "other"]
+BOUNDS = st.none() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False) | st.dates()
+FACTS = st.builds(
+    ColumnFacts,
+    name=st.text(max_size=12),
+    kind=st.sampled_from(KINDS),
+    type_name=st.text(max_size=12),
+    nullable=st.none() | st.booleans(),
+    comment=st.text(max_size=200),
+    values=st.lists(st.text(max_size=6) | st.integers(-5, 5), max_size=4).map(tuple),
+    enforced=st.booleans(),
+    low=BOUNDS,
+    high=BOUNDS,
+    decimals=st.none() | st.integers(0, 40),
+    primary=st.booleans(),
+    unique=st.booleans(),
+    references=st.text(max_size=6),
+    declared_by=st.lists(st.text(max_size=10), max_size=2).map(tuple),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(FACTS, max_size=6), st.text(max_size=300))
+def test_whatever_a_catalogue_says_the_draft_is_a_spec_and_reads_back(columns: list[ColumnFacts], said: str) -> None:
+    """With one sound column beside, since a spec needs one."""
+    sound = ColumnFacts("sound column", "boolean")
+    facts = TableFacts((*columns, sound), said, "table.csv", comment=said)
+    draft = draft_table(facts, "table", Choices(None, 1, Decimal(1), Decimal("1e-6"), "table"), TODAY)
+    text = written(draft)
+    assert isinstance(parse_spec(text), ReleaseSpec)
+    assert parse_tree(text)[1]["columns"] == {column.name: column.body for column in draft.columns}
+
+
+@settings(deadline=None)
+@given(st.text(min_size=1))
+def test_every_table_has_a_name_that_a_spec_and_an_account_can_have(typed: str) -> None:
+    columns = (ColumnFacts("age"),)
+    for facts in (TableFacts(columns, "a test", "t.csv"), TableFacts(columns, "a test", "t.csv", table=typed)):
+        name = spec_name(facts, typed)
+        parse_spec(written(draft_table(facts, name, Choices(None, 1, Decimal(1), Decimal("1e-6"), name), TODAY)))

@@ -1,0 +1,210 @@
+"""`understudy init`: a spec drafted from a catalogue, with the questions that no catalogue answers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from understudy.pipelines.drafting.draft import Choices, Draft
+    from understudy.pipelines.drafting.facts import TableFacts
+
+NONE = "none"
+CAP_FACTOR = 3
+"""The account that is proposed pays for several such releases: their loss adds up slower than their number."""
+
+
+@click.command()
+@click.argument("source")
+@click.option("--table", help="The table or view, where SOURCE is a database or describes several.")
+@click.option("--contract", "contracts", multiple=True, type=click.Path(path_type=Path),
+              help="What else is declared about the table: an ODCS data contract, a dbt schema.yml or project, a JSON "
+              "Schema, a Frictionless schema, SDV metadata.")  # fmt: skip
+@click.option("--entity", metavar="COLUMN", help="The column that says whose row it is; `none`: every row is somebody.")
+@click.option("--max-rows", type=click.IntRange(1, 1_000_000), help="Rows of one entity that are kept [4].")
+@click.option("--epsilon", metavar="E", help="What a release may cost [1].")
+@click.option("--delta", metavar="D", help="The delta beside it [1e-6].")
+@click.option("--account", help="The ledger account that pays [the table's name].")
+@click.option("--out", type=click.Path(path_type=Path), help="Where to [the table's name].yaml.")
+@click.option("--yes", is_flag=True, help="Ask nothing: what is not given is the default.")
+@click.pass_context
+def init(
+    context: click.Context, source: str, table: str | None, contracts: tuple[Path, ...], entity: str | None,
+    max_rows: int | None, epsilon: str | None, delta: str | None, account: str | None, out: Path | None, yes: bool,
+) -> None:  # fmt: skip
+    """Draft a spec for SOURCE from its catalogue alone. Reads no row.
+
+    SOURCE is a CSV or Parquet file, a folder of Parquet files, a DuckDB file, a database with --table
+    (postgresql://user@host/database, sql+env://VARIABLE, sqlite:///file.db), or a contract about a table. Names,
+    types, comments, keys, enums, domains and CHECK constraints are taken from the catalogue; bounds and values that
+    only a column's name suggests are marked as guesses; what stays open is left out of the copy and marked.
+    """
+    asked = Asked(entity, max_rows, epsilon, delta, account, asking=not yes and sys.stdin.isatty())
+    run_init(source, table, contracts, asked, out, options=_options_given(context))
+
+
+class Asked:
+    """What the person who drafts has said, or is asked where it matters and somebody is there to answer."""
+
+    def __init__(
+        self,
+        entity: str | None,
+        max_rows: int | None,
+        epsilon: str | None,
+        delta: str | None,
+        account: str | None,
+        asking: bool,
+    ) -> None:
+        self.entity, self.max_rows, self.account = entity, max_rows, account
+        self.epsilon, self.delta, self.asking = epsilon, delta, asking
+
+    def choices(self, facts: TableFacts, name: str) -> Choices:
+        from understudy.cli.ledger import budget_from
+        from understudy.pipelines.drafting.draft import Choices, rows_of
+        from understudy.pipelines.errors import SpecError
+        from understudy.pipelines.privacy.ledger.names import require_account_name
+
+        entity = self._entity(facts)
+        rows = self.max_rows or rows_of(facts, entity)
+        if entity is None and rows != 1:
+            raise SpecError("--max-rows is about an entity's rows", "name its column as --entity too")
+        if entity is not None and self.max_rows is None and rows > 1 and self.asking:
+            rows = click.prompt(
+                f"How many rows of one {entity} may count? More are dropped, and noise grows with it",
+                default=rows, type=click.IntRange(1, 1_000_000),
+            )  # fmt: skip
+        epsilon = self.epsilon
+        if epsilon is None and self.asking:
+            epsilon = click.prompt("Epsilon of a release (smaller: more private and noisier)", default="1")
+        budget = budget_from(epsilon or "1", self.delta or "1e-6")
+        account = self.account or name
+        require_account_name(account)
+        return Choices(entity, rows, budget.epsilon, budget.delta, account)
+
+    def _entity(self, facts: TableFacts) -> str | None:
+        from understudy.pipelines.drafting.draft import likely_entities
+
+        names = [column.name for column in facts.columns]
+        if self.entity is not None:
+            return None if self.entity == NONE and NONE not in names else self.entity
+        likely = likely_entities(facts)
+        default = likely[0] if likely else NONE
+        if not self.asking:
+            return likely[0] if likely else None
+        question = "Which column says whose row it is? (none: everybody has one row)"
+        answer: str = click.prompt(question, default=default, type=click.Choice([*names, NONE]), show_choices=False)
+        return None if answer == NONE else answer
+
+
+def run_init(
+    source: str, table: str | None, contracts: tuple[Path, ...], asked: Asked, out: Path | None, options: list[str]
+) -> None:
+    import datetime as dt
+
+    from understudy.pipelines.drafting.catalogue import spec_name
+    from understudy.pipelines.drafting.declared import declared_facts
+    from understudy.pipelines.drafting.draft import draft_table
+    from understudy.pipelines.drafting.writing import written
+
+    facts = declared_facts(source, table, contracts, beside=out.parent if out else Path())
+    name = spec_name(facts, source)
+    path = out or Path(f"{name}.yaml")
+    refuse_to_overwrite(path)
+    draft = draft_table(facts, name, asked.choices(facts, name), dt.date.today())
+    text = written(draft)
+    save(path, text)
+    tell(draft, path, text, options)
+
+
+def refuse_to_overwrite(path: Path) -> None:
+    from understudy.pipelines.errors import SpecError
+
+    if path.exists():
+        raise SpecError(f"{path} exists, and a draft replaces nothing", "move it away, or name another --out")
+
+
+def save(path: Path, text: str) -> None:
+    """The draft, and beside it the schema that its first line names, for editors."""
+    import json
+
+    from understudy.pipelines.drafting.schema import ID, shipped_schema
+    from understudy.pipelines.drafting.writing import SCHEMA_FILE
+    from understudy.pipelines.errors import SpecError
+
+    schema = path.parent / SCHEMA_FILE
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+        try:
+            ours = not schema.exists() or json.loads(schema.read_text(encoding="utf-8")).get("$id") == ID
+        except (ValueError, AttributeError):
+            ours = False
+        if ours:
+            schema.write_text(shipped_schema(), encoding="utf-8")
+    except FileExistsError:
+        problem = f"{path} exists, and a draft replaces nothing"
+    except OSError as error:
+        problem = f"cannot write {path}: {error.strerror}"
+    else:
+        return
+    raise SpecError(problem, "name another --out")
+
+
+def tell(draft: Draft, path: Path, text: str, options: list[str]) -> None:
+    """What was drafted, what a person has to look at, and the commands that follow."""
+    from understudy.pipelines.drafting.writing import FILL_IN, open_lines
+
+    counts = {kind: len(draft.standing(kind)) for kind in ("declared", "guess", "open", "left out")}
+    click.echo(f"Wrote {path} from {draft.facts.origin}; no row was read.")
+    click.echo(
+        f"{len(draft.columns)} columns: {counts['declared']} declared, {counts['guess']} guessed from their names, "
+        f"{counts['open']} open, {counts['left out']} left out."
+    )
+    if counts["guess"]:
+        click.echo("Check every line marked `guess`.")
+    if counts["open"]:
+        lines = ", ".join(str(number) for number in open_lines(text))
+        click.echo(f"Open columns are left out of the copy until you fill in lines {lines}.")
+    if not any(column.modelled for column in draft.columns):
+        click.echo("No column can be copied yet: `plan` refuses the spec until you fill in one of those lines.")
+    if not draft.facts.uri:
+        click.echo(f"Nobody said where the rows are: write it as source.uri in place of {FILL_IN}.")
+    left = len(draft.facts.columns) - len(draft.columns)
+    if left:
+        click.echo(f"{left} columns have a name that is empty, unprintable or given twice, and are not in the spec.")
+    click.echo("\nThen:")
+    for command in following(draft, path, options):
+        click.echo(f"  {command}")
+
+
+def following(draft: Draft, path: Path, options: list[str]) -> list[str]:
+    """Ready to paste, in order."""
+    import shlex
+
+    from understudy.pipelines.drafting.writing import amount_text
+
+    choices = draft.choices
+    unit = ["--entity", choices.entity, "--max-rows", str(choices.max_rows)] if choices.entity else []
+    cap = ["--epsilon", amount_text(CAP_FACTOR * choices.epsilon), "--delta", amount_text(choices.delta)]
+    commands = [
+        ["ledger", "open", choices.account, *cap, *unit],
+        ["plan", str(path)],
+        ["release", str(path)],
+    ]
+    lines = [shlex.join(["understudy", *options, *words]) for words in commands]
+    return [draft.facts.environment, *lines] if draft.facts.environment else lines
+
+
+def _options_given(context: click.Context) -> list[str]:
+    """`--home` and `--ledger` as they were typed: the commands that follow need them too."""
+    parent = context.parent
+    if parent is None:
+        return []
+    given = []
+    for name in ("home", "ledger"):
+        if parent.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            given += [f"--{name}", str(parent.params[name])]
+    return given

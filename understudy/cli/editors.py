@@ -1,0 +1,79 @@
+"""`understudy spec schema|check` and `understudy completion`: for editors, shells and pipelines that check specs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.group("spec")
+def spec_group() -> None:
+    """For editors and for pipelines that check specs before they run them."""
+
+
+@spec_group.command("schema")
+def spec_schema() -> None:
+    """Print the JSON Schema of a spec: every key with its description and default."""
+    print_schema()
+
+
+def print_schema() -> None:
+    from understudy.pipelines.drafting.schema import shipped_schema
+
+    click.echo(shipped_schema(), nl=False)
+
+
+@spec_group.command("check")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+def spec_check(files: tuple[Path, ...]) -> None:
+    """Check each of FILES: keys, types, the method's options and its plan. Needs no ledger and reads no row.
+
+    Every mistake is told by its line. Exit code 2 if there is one.
+    """
+    from understudy.pipelines.errors import SpecError, UnderstudyError
+
+    problems = []
+    for path in files:
+        try:
+            click.echo(checked(path))
+        except UnderstudyError as error:
+            problems.append(str(error) if str(path) in error.problem else f"{path}: {error}")
+    if problems:
+        raise SpecError("\n".join(problems))
+
+
+def checked(path: Path) -> str:
+    from contextlib import closing
+
+    from understudy.pipelines.drafting.writing import open_lines
+    from understudy.pipelines.releasing.apart import require_apart
+    from understudy.pipelines.releasing.planning import plan_release
+    from understudy.pipelines.sources.opening import open_source
+    from understudy.pipelines.spec.reading import load_spec, read_spec
+
+    spec = load_spec(path)
+    planned = plan_release(spec)
+    with closing(open_source(spec.source, path.parent, spec)):
+        require_apart(spec, path.parent)
+    modelled = len(planned.domain.columns) + len(planned.domain.tensors)
+    waiting = open_lines(read_spec(path))
+    told = f"; still open: lines {', '.join(map(str, waiting))}" if waiting else ""
+    return f"{path}: sound. {modelled} of {len(spec.columns)} columns are copied, by {spec.method.name}{told}"
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what completes commands and options in SHELL.
+
+    bash: eval "$(understudy completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc. fish: understudy completion fish
+    > ~/.config/fish/completions/understudy.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from understudy.cli.main import main
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(main, {}, "understudy", "_UNDERSTUDY_COMPLETE").source())
