@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from understudy.pipelines.drafting.contracts.values import beyond, bound, kind_named, text, values
+from understudy.pipelines.drafting.contracts.values import beyond, bound, kind_named, records, text, values
 from understudy.pipelines.drafting.facts import ColumnFacts, TableFacts, with_bound, with_values
 
 MOST_STEPS = 20
@@ -79,7 +79,7 @@ def _without_null(said: dict[str, Any], root: dict[str, Any]) -> tuple[dict[str,
         rest = [kind for kind in kinds if kind != "null"]
         return {**said, "type": rest[0] if len(rest) == 1 else None}, len(rest) < len(kinds)
     for key in ("anyOf", "oneOf"):
-        arms = [_resolved(arm, root) for arm in said.get(key, ()) if isinstance(arm, dict)]
+        arms = [_resolved(arm, root) for arm in records(said.get(key))]
         rest = [arm for arm in arms if arm.get("type") != "null"]
         if len(rest) == 1:
             return {**said, **rest[0]}, len(rest) < len(arms)
