@@ -49,6 +49,10 @@ def spec_schema() -> dict[str, Any]:
         "oneOf": [_method(name, definitions) for name in _OPTIONS],
     }
     schema["title"] = "Understudy release spec"
+    for name in ("IntegerColumn", "NumberColumn"):  # bins that list their edges say min and max
+        definitions[name]["required"] = ["type"]
+        listed = {"required": ["bins"], "properties": {"bins": {"type": "array"}}}
+        definitions[name]["anyOf"] = [{"required": ["min", "max"]}, listed]
     for model in (schema, *definitions.values()):
         for key, described in model.get("properties", {}).items():
             if key in _EVERYWHERE:

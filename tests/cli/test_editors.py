@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -79,6 +80,16 @@ def test_specs_of_the_project_fit_the_schema_and_mistakes_do_not(run: Run) -> No
         {"colums": {}},
     ):
         assert not validator.is_valid({**sound, **wrong}), wrong
+
+
+def test_every_spec_that_is_shown_fits_the_schema() -> None:
+    """A page may show a part of a spec; what it leaves out is filled in."""
+    validator = jsonschema.Draft202012Validator(spec_schema())
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    blocks = [block for page in pages for block in re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), re.M | re.S)]
+    assert len(blocks) > 5
+    for block in blocks:
+        validator.validate({**seen(SPEC), **seen(block)})
 
 
 def test_check_tells_every_mistake_by_its_line(run: Run, tmp_path: Path) -> None:
