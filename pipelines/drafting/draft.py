@@ -16,8 +16,8 @@ from understudy.pipelines.drafting.guesses import (
     is_free_text,
     is_id,
     is_of_a_person,
+    plain_name,
     supposed_days,
-    words,
 )
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.spec.columns import MAX_BINS
@@ -103,7 +103,9 @@ def draft_table(facts: TableFacts, name: str, choices: Choices, today: dt.date) 
         _require_column(facts, choices.entity)
     if not facts.columns:
         raise SpecError(f"{facts.origin} lists no columns", "name another table")
-    columns = tuple(draft_column(column, choices.entity, words(facts.table or name), today) for column in facts.columns)
+    columns = tuple(
+        draft_column(column, choices.entity, plain_name(facts.table or name), today) for column in facts.columns
+    )
     return Draft(name, facts, choices, _nameable(columns), today.isoformat())
 
 
@@ -172,7 +174,7 @@ def _as_key(column: ColumnFacts, table: str) -> tuple[Body, Standing, str] | Non
     if is_free_text(column.name) and column.kind in ("unknown", "text"):
         return _LEFT_OUT, "guess", "free text; left out"
     if is_id(column.name) and (column.low is None or column.high is None):
-        own = words(column.name) in ("id", "uuid", f"{table}_id", f"{table.removesuffix('s')}_id")
+        own = plain_name(column.name) in ("id", "uuid", f"{table}_id", f"{table.removesuffix('s')}_id")
         action = "surrogate" if own else "drop"
         return {"type": "identifier", "action": action}, "guess", "a key" + (": fresh ids are published" if own else "")
     return None

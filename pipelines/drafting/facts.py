@@ -116,11 +116,11 @@ def only_key(primary: Sequence[str], name: str) -> bool:
     return tuple(primary) == (name,)
 
 
-def _tighter(known: Bound | None, said: Bound | None, choose: Callable[..., Any]) -> Bound | None:
+def _tighter(known: Bound | None, said: Bound | None, nearer: Callable[..., Any]) -> Bound | None:
     if known is None or said is None:
         return said if known is None else known
     try:
-        chosen: Bound = choose(known, said)
+        chosen: Bound = nearer(known, said)
     except TypeError:  # a day and a moment
         return said
     return chosen

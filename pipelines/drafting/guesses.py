@@ -50,7 +50,7 @@ class _Rule:
     because: str
 
 
-def words(name: str) -> str:
+def plain_name(name: str) -> str:
     """`hoursPerWeek`, `hours-per-week` and `Hours per week` are one name."""
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return re.sub(r"[^a-z0-9]+", "_", split.lower()).strip("_")
@@ -58,16 +58,16 @@ def words(name: str) -> str:
 
 def is_direct(name: str) -> bool:
     """Whether it sounds like what finds a person without any other column."""
-    return _DIRECT.search(words(name)) is not None
+    return _DIRECT.search(plain_name(name)) is not None
 
 
 def is_free_text(name: str) -> bool:
-    return _FREE_TEXT.search(words(name)) is not None
+    return _FREE_TEXT.search(plain_name(name)) is not None
 
 
 def is_id(name: str) -> bool:
     """Whether it sounds like a key. `admission_type_id` sounds like a sort of admission."""
-    found = words(name)
+    found = plain_name(name)
     if re.search(rf"(^|_)({PEOPLE})_{_NUMBERED}$", found):
         return True
     return re.search(rf"(^|_){_ID}$", found) is not None and re.search(rf"(^|_){_SORTS}_{_ID}$", found) is None
@@ -75,11 +75,11 @@ def is_id(name: str) -> bool:
 
 def is_of_a_person(name: str) -> bool:
     """Whether it sounds like whose row it is."""
-    return re.fullmatch(rf"(\w+_)?({PEOPLE})s?(_{_NUMBERED})?", words(name)) is not None
+    return re.fullmatch(rf"(\w+_)?({PEOPLE})s?(_{_NUMBERED})?", plain_name(name)) is not None
 
 
 def guess(column: ColumnFacts, today: dt.date) -> Guess | None:
-    name = words(column.name)
+    name = plain_name(column.name)
     for rule in _RULES:
         if column.kind in rule.kinds and rule.name.search(name):
             return Guess(rule.body(column, today), rule.because)
@@ -93,7 +93,8 @@ def supposed_days(column: ColumnFacts, today: dt.date) -> Body:
 
 def _days(column: ColumnFacts, first: dt.date, last: dt.date, bins: str) -> Body:
     moments = column.kind == "datetime" or (
-        column.kind != "date" and re.search(r"(_at|_ts|timestamp|datetime|(^|_)time)$", words(column.name)) is not None
+        column.kind != "date"
+        and re.search(r"(_at|_ts|timestamp|datetime|(^|_)time)$", plain_name(column.name)) is not None
     )
     if not moments:
         return {"type": "date", "min": first, "max": last, "bins": bins}
@@ -131,7 +132,7 @@ def _years(column: ColumnFacts, today: dt.date) -> Body:
 
 
 def _birth(column: ColumnFacts, today: dt.date) -> Body:
-    if column.kind in ("integer", "number") or "year" in words(column.name):
+    if column.kind in ("integer", "number") or "year" in plain_name(column.name):
         return {"type": "integer", "min": 1900, "max": today.year, "bins": 32}
     return _days(column, dt.date(1900, 1, 1), dt.date(today.year, 12, 31), "year")
 
