@@ -9,7 +9,9 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import shlex
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,8 +22,8 @@ from understudy.pipelines.drafting.arrow_schema import arrow_columns
 from understudy.pipelines.drafting.facts import ColumnFacts, TableFacts
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.sources.files.csv_file import MOST_HEADER_BYTES, csv_header
-from understudy.pipelines.sources.files.object_paths import OBJECT_STORES
-from understudy.pipelines.spec.address import check_address
+from understudy.pipelines.sources.opening import kind_of, open_source
+from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.model import SourceSpec
 
 VARIABLE = "WAREHOUSE_URL"
@@ -32,23 +34,22 @@ _DUCKDB = (".duckdb", ".ddb")
 def table_facts(uri: str, table: str | None, beside: Path) -> TableFacts:
     """What is declared about the table at `uri`, which a person typed: relative to the working directory. The address
     for the spec is relative to `beside`, the spec's folder, where it lies below it."""
-    scheme, separator, rest = uri.partition("://")
-    check_address(uri, "the source")
-    if not separator or scheme == "file":
-        return _file_facts(Path(rest if separator else uri), table, beside)
-    if scheme == "duckdb" and rest.startswith("/"):
-        return _duckdb(Path(rest[1:]), table, beside)
-    if scheme in ("postgresql", "postgresql+env", "postgresql+block"):
-        from understudy.pipelines.drafting.postgresql import postgresql_facts
+    address = Address.parse(uri, "the source", table)
+    path = address.path(Path())
+    match address.kind:
+        case "file" if path is not None:
+            return _file_facts(path, table, beside)
+        case "duckdb" if path is not None:
+            return _duckdb(path, table, beside)
+        case "postgresql":
+            from understudy.pipelines.drafting.postgresql import postgresql_facts
 
-        return postgresql_facts(uri, table)
-    if scheme == "sql+env":
-        from understudy.pipelines.drafting.sqlalchemy_database import sqlalchemy_facts
+            return postgresql_facts(address)
+        case "sql" if address.hidden_in == "env":
+            from understudy.pipelines.drafting.sqlalchemy_database import sqlalchemy_facts
 
-        return sqlalchemy_facts(rest, table)
-    if scheme in OBJECT_STORES:
-        return _object_store(uri, table)
-    return _any_database(uri, scheme, table)
+            return sqlalchemy_facts(address.place, table)
+    return _any_source(address) if kind_of(address) is not None else _any_database(address)
 
 
 def _file_facts(path: Path, table: str | None, beside: Path) -> TableFacts:
@@ -127,27 +128,25 @@ def _duckdb(path: Path, table: str | None, beside: Path) -> TableFacts:
     return duckdb_facts(path, f"duckdb:///{spec_path(path, beside)}", table)
 
 
-def _object_store(uri: str, table: str | None) -> TableFacts:
-    from understudy.pipelines.sources.opening import open_source
-
-    with closing(open_source(SourceSpec(uri=uri, table=table, snapshot="none"), Path())) as source:
-        schema = source.schema()
-    columns = arrow_columns(schema)
-    if uri.lower().endswith((".csv", ".csv.gz")):  # of which every column is text, whatever it spells
+def _any_source(address: Address) -> TableFacts:
+    """Whatever else is installed, object stores first of all: a source has a schema without a row."""
+    place = SourceSpec(uri=address.text, table=address.table, snapshot="none")
+    with closing(open_source(place, Path())) as source:
+        columns = arrow_columns(source.schema())
+    if address.place.lower().endswith((".csv", ".csv.gz")):  # of which every column is text, whatever it spells
         columns = tuple(ColumnFacts(column.name) for column in columns)
-    return TableFacts(columns, f"the schema of {uri.rpartition('/')[2]}", uri)
+    named = address.table or address.place.rstrip("/").rpartition("/")[2]
+    return TableFacts(columns, f"the schema of {named}", address.text, address.table)
 
 
-def _any_database(uri: str, scheme: str, table: str | None) -> TableFacts:
+def _any_database(address: Address) -> TableFacts:
     """A SQLAlchemy URL as it is. A spec has no such address: it names an environment variable, which is to be set."""
-    from dataclasses import replace
-
     import sqlalchemy as sa
 
     from understudy.pipelines.drafting.sqlalchemy_database import sqlalchemy_facts
 
     try:
-        url = sa.make_url(uri)
+        url = sa.make_url(address.text)
         url.get_dialect()
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError):
         known = False
@@ -155,7 +154,7 @@ def _any_database(uri: str, scheme: str, table: str | None) -> TableFacts:
         known = True
     if not known:
         raise SpecError(
-            f"addresses of the form {scheme}://... are not known here",
+            f"addresses of the form {address.scheme}://... are not known here",
             "name a file, duckdb:///file.duckdb, postgresql://user@host/database, or a SQLAlchemy URL whose driver is "
             "installed",
         )
@@ -163,9 +162,9 @@ def _any_database(uri: str, scheme: str, table: str | None) -> TableFacts:
         if not Path(url.database).is_file():
             raise SpecError(f"there is no database {url.database}", "check the path")
         url = url.set(database=str(Path(url.database).resolve()))
-    address = url.render_as_string(hide_password=False)
-    facts = sqlalchemy_facts(VARIABLE, table, address)
-    return replace(facts, environment=f"export {VARIABLE}='{address}'")
+    text = url.render_as_string(hide_password=False)  # there is none: the address was checked
+    facts = sqlalchemy_facts(VARIABLE, address.table, text)
+    return replace(facts, environment=f"export {VARIABLE}={shlex.quote(text)}")
 
 
 def spec_path(path: Path, beside: Path) -> str:

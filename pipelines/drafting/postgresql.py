@@ -13,8 +13,8 @@ from understudy.pipelines.drafting.conditions import apply_conditions, condition
 from understudy.pipelines.drafting.facts import ColumnFacts, TableFacts, only_key, with_values
 from understudy.pipelines.drafting.sql_types import typed
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.sources.databases.postgresql_connection import connected, located
-from understudy.pipelines.spec.address import Database
+from understudy.pipelines.sources.databases.postgresql_connection import connected, database_at, located
+from understudy.pipelines.spec.address import Address
 
 _DOING = "reading the catalogue"
 _COLUMNS = """
@@ -42,8 +42,8 @@ WHERE c.conrelid = %s AND c.contype IN ('p', 'u', 'f') ORDER BY c.contype, c.con
 """
 
 
-def postgresql_facts(uri: str, table: str | None) -> TableFacts:
-    database = Database.parse(uri, "the source")
+def postgresql_facts(address: Address) -> TableFacts:
+    database, table = database_at(address), address.table
     with connected(database, SourceError, _DOING) as connection:
         if table is None:
             table = _only_table(connection, database)
@@ -57,11 +57,11 @@ def postgresql_facts(uri: str, table: str | None) -> TableFacts:
             _with_keys(_column(connection, *row), keys) for row in connection.execute(_COLUMNS, [oid]).fetchall()
         )
         checks = _checks(connection, table=oid)
-    facts = TableFacts(columns, f"the catalogue of {schema}.{name}", uri, table, comment or "")
+    facts = TableFacts(columns, f"the catalogue of {schema}.{name}", address.text, table, comment or "")
     return with_checks(facts, checks, "postgres")
 
 
-def _only_table(connection: Any, database: Database) -> str:
+def _only_table(connection: Any, database: Address) -> str:
     visible = connection.execute(
         "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f')"
         " AND pg_catalog.pg_table_is_visible(c.oid) AND c.relnamespace NOT IN"

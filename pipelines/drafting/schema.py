@@ -21,6 +21,14 @@ _OPTIONS = {
     "mixing": "understudy.pipelines.methods.mixing.options:MixingOptions",
     "kernel": "understudy.pipelines.methods.kernel.options:KernelOptions",
 }
+_OTHER_METHOD = {
+    "title": "of another package",
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "not": {"enum": list(_OPTIONS)}, "description": "a method that a package offers"}
+    },
+    "required": ["name"],
+}
 _EVERYWHERE = {
     "type": "what the column holds",
     "min": "the lowest value; lower ones count as it. From what is known, never from the data",
@@ -46,7 +54,7 @@ def spec_schema() -> dict[str, Any]:
     definitions["MethodSpec"] = {
         "title": "MethodSpec",
         "description": "which method copies the table, and its own options",
-        "oneOf": [_method(name, definitions) for name in _OPTIONS],
+        "oneOf": [*(_method(name, definitions) for name in _OPTIONS), _OTHER_METHOD],
     }
     schema["title"] = "Understudy release spec"
     for name in ("IntegerColumn", "NumberColumn"):  # bins that list their edges say min and max

@@ -64,7 +64,6 @@ def test_specs_of_the_project_fit_the_schema_and_mistakes_do_not(run: Run) -> No
     validator.validate({**sound, "columns": {"day": {"type": "date", "min": "{{ month_start }}", "max": "2026-12-31"}}})
     for wrong in (
         {"method": {"name": "privpgd", "marginalz": "all-2way"}},
-        {"method": {"name": "gauss"}},
         {"method": {"one_way_share": 2}},
         {"columns": {"age": {"type": "integer", "min": 0}}},
         {"columns": {"age": {"type": "integr", "min": 0, "max": 1}}},

@@ -164,7 +164,7 @@ def test_sqlite_is_asked_through_sqlalchemy(tmp_path: Path) -> None:
     facts = table_facts(f"sqlite:///{tmp_path}/shop.db", "orders", tmp_path)
     found = columns(facts)
     assert facts.uri == f"sql+env://{VARIABLE}"
-    assert facts.environment == f"export {VARIABLE}='sqlite:///{tmp_path}/shop.db'"
+    assert facts.environment == f"export {VARIABLE}=sqlite:///{tmp_path}/shop.db"
     assert found["id"].primary
     assert found["code"].unique
     assert found["state"].values == ("new", "paid")

@@ -18,7 +18,7 @@ from understudy.pipelines.drafting.catalogue import csv_columns, table_facts
 from understudy.pipelines.errors import UnderstudyError
 from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
 from understudy.pipelines.sources.databases.postgresql import PostgresSource
-from understudy.pipelines.spec.address import Database
+from understudy.pipelines.spec.address import Address
 
 HEADER = b'age,sex,"a, b",email\r\n'
 
@@ -159,7 +159,7 @@ def test_postgresql_is_drafted_by_a_role_that_may_not_read_the_table(warehouse: 
         uri = f"postgresql://{role}@{warehouse.uri.partition('@')[2]}"
         table = f"{warehouse.schema}.visits"
         with pytest.raises(UnderstudyError, match="not permitted"):
-            list(PostgresSource(Database.parse(uri, "source.uri"), table).read(["age"]))
+            list(PostgresSource(Address.parse(uri, "source.uri"), table).read(["age"]))
         facts = table_facts(uri, table, Path())
     finally:
         warehouse.execute(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
