@@ -6,7 +6,7 @@ DEMO := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile storm soak matrix reference proofs clean
+.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile storm soak matrix demo-size reference proofs clean
 
 demo: $(DEMO)
 	$(BIN)/understudy demo
@@ -53,6 +53,12 @@ coverage: $(STAMP)
 reference: $(STAMP)
 	$(BIN)/python -m understudy.cli.reference > docs/reference/commands.md
 	$(BIN)/python -m understudy.pipelines.drafting.schema > pipelines/drafting/spec.schema.json
+
+# How large the environment of the demo is and how long it takes to make, with PYTHON: make demo-size PYTHON=python3.13
+demo-size:
+	rm -rf build/demo-size && start=$$(date +%s) && $(PYTHON) -m venv build/demo-size && \
+	build/demo-size/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt . && \
+	echo "$$(build/demo-size/bin/python --version): $$(du -sm build/demo-size | cut -f1) MB in $$(($$(date +%s) - start)) s"
 
 # Every Python that is promised and the oldest and newest packages that are allowed: noxfile.py. Hours; needs those Pythons.
 matrix:
