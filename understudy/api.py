@@ -18,7 +18,7 @@ the data. Give changed data a new snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -33,6 +33,7 @@ from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec, spec_of
 
 if TYPE_CHECKING:
+    from understudy.pipelines.drafting.draft import Draft
     from understudy.pipelines.releasing.approving import Approval
     from understudy.pipelines.releasing.books import Books
     from understudy.pipelines.releasing.planning import Planned
@@ -64,6 +65,33 @@ class Synthesizer:
         self._workspace = _workspace(home, ledger)
         self._books: Books | None = None
         self._fitted: _Fitted | None = None
+
+    @staticmethod
+    def draft(
+        table: Table,
+        *,
+        name: str = "table",
+        entity: str | None = None,
+        max_rows: int | None = None,
+        epsilon: float | str = 1,
+        delta: float | str = "1e-6",
+        account: str | None = None,
+        public_categories: Collection[str] = (),
+    ) -> Drafted:
+        """A spec drafted from the types of the table's columns; not one value is looked at.
+
+        Categories of a categorical column are data, too. Name the columns whose categories are public knowledge as
+        `public_categories`; all others stay open, as does what neither type nor name tells.
+        """
+        import datetime as dt
+
+        from understudy.pipelines.drafting.draft import Choices, draft_table, rows_of
+        from understudy.pipelines.drafting.frames import frame_facts
+
+        facts = frame_facts(table, public_categories)
+        rows = max_rows or rows_of(facts, entity)
+        choices = Choices(entity, rows, Decimal(str(epsilon)), Decimal(str(delta)), account or name)
+        return Drafted(draft_table(facts, name, choices, dt.date.today()))
 
     def fit(self, table: Table, *, pay_again: bool = False) -> Synthesizer:
         """Measure the table under the spec's budget, once; a repeated fit of the snapshot spends nothing."""
@@ -151,6 +179,35 @@ class Synthesizer:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_books": None}  # an open ledger stays in its process
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """A draft: `spec` is a mapping for `Synthesizer`, to be corrected first; printed, it is commented YAML."""
+
+    draft: Draft = field(repr=False)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        tree = self.draft.tree()
+        return {key: value for key, value in tree.items() if key not in ("source", "publish")} | {
+            "snapshot": self.draft.snapshot
+        }
+
+    @property
+    def open(self) -> list[str]:
+        """Columns that are left out until somebody says what they can hold."""
+        return self.draft.standing("open")
+
+    @property
+    def guessed(self) -> list[str]:
+        """Columns of which only the name suggested something: look at each."""
+        return self.draft.standing("guess")
+
+    def __str__(self) -> str:
+        from understudy.pipelines.drafting.writing import written
+
+        return written(self.draft)
 
 
 @dataclass(frozen=True)

@@ -86,13 +86,16 @@ def demo(directory: Path, visits: int) -> None:
 @click.option("--assume-rows", type=click.IntRange(1),
               help="A public guess of the table's size, for noise as a share and for time and memory. Default: the "
               "source's metadata if the spec has rows_are_public, else 100,000.")  # fmt: skip
+@click.option("--what-if", multiple=True, metavar="KEY=A,B,C",
+              help="Instead of the plan, compare values of epsilon, delta or max_rows, as epsilon=0.5,1,2: noise, the "
+              "error of groups, the columns that drown. Needs no account.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 @AT
-def plan(spec: Path, assume_rows: int | None, as_json: bool, at: datetime | None) -> None:
-    """Show what releasing SPEC would spend, its noise, and the balance after. Reads no row."""
+def plan(spec: Path, assume_rows: int | None, what_if: tuple[str, ...], as_json: bool, at: datetime | None) -> None:
+    """Show what releasing SPEC would spend, its noise, which columns drown, and the balance after. Reads no row."""
     from understudy.cli.planning import print_plan
 
-    print_plan(spec, assume_rows, as_json, with_zone(at))
+    print_plan(spec, assume_rows, as_json, with_zone(at), what_if)
 
 
 @main.command()

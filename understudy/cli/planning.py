@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
+from understudy.cli.advising import print_advice, print_what_if
 from understudy.cli.estimating import TableSize, counting_estimate, print_counting, table_size
 from understudy.cli.scheduling import check_schedule
 from understudy.cli.tables import print_table
@@ -20,6 +22,7 @@ from understudy.pipelines.privacy.events import Composed, describe, to_json
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.stating import at_most, spent_text
 from understudy.pipelines.publishing.targets.base import check_target
+from understudy.pipelines.releasing.advising import advise
 from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.approving import approve
 from understudy.pipelines.releasing.planning import plan_release
@@ -35,8 +38,17 @@ MOST_CHARGES = 8
 MOST_RELEASES = 1000
 
 
-def print_plan(path: Path, assume_rows: int | None, as_json: bool, at: dt.datetime | None = None) -> None:
+def print_plan(
+    path: Path,
+    assume_rows: int | None,
+    as_json: bool,
+    at: dt.datetime | None = None,
+    what_if: Sequence[str] = (),
+) -> None:
     spec = load_spec(path, at, any_snapshot=not as_json)  # `show_plan` judges it, by the ledger
+    if what_if:
+        print_what_if(spec, path.parent, what_if, assume_rows)
+        return
     plan = plan_release(spec).plan
     check_schedule(spec)
     open_source(spec.source, path.parent, spec).close()  # refuses what is no source; opens nothing
@@ -74,6 +86,7 @@ def show_plan(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, source:
     print_noise(plan.noise, rows.rows)
     _print_details(plan)
     print_counting(spec, plan, rows)
+    print_advice(advise(spec, plan, rows.rows), rows)
     click.echo()
     _print_balance(ledger, spec, plan, entry, source)
 
@@ -179,7 +192,7 @@ def print_forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan[Any]) -> 
 
 
 def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize) -> dict[str, Any]:
-    counting = counting_estimate(spec, plan, rows)
+    counting, advice = counting_estimate(spec, plan, rows), advise(spec, plan, rows.rows)
     return {
         "name": spec.name,
         "snapshot": spec.source.snapshot,
@@ -189,5 +202,6 @@ def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize) -> dict
         "noise": [asdict(line) for line in plan.noise],
         "steps": list(plan.steps),
         "details": plan.details,
+        "advice": None if advice is None else {**asdict(advice), "rows_from": rows.origin},
         "counting": None if counting is None else {**asdict(counting), "rows_from": rows.origin},
     }
