@@ -24,11 +24,13 @@ MARGINALS_ONE_WAY_SHARE = 0.1
 """What the one-way marginals got of the budget at commit 7b5a274."""
 
 
-def by_residuals(table: CodedTable, codes: np.ndarray, epsilon: float, order: int = 2) -> Residuals:
-    """All marginals of `order` columns, ADD_REMOVE, as method privpgd measures them."""
-    asked = list(combinations(range(len(table.sizes)), order))
+def by_residuals(
+    table: CodedTable, codes: np.ndarray, epsilon: float, focus: frozenset[int] = frozenset()
+) -> Residuals:
+    """All pairs, ADD_REMOVE, as method privpgd measures them."""
+    asked = list(combinations(range(len(table.sizes)), 2))
     z = noise_multiplier(Budget(epsilon, DELTA), Relation.ADD_REMOVE, "rounded")
-    workload = share_out(asked, table.sizes, z)
+    workload = share_out(asked, table.sizes, z, focus=focus)
     shapes = [tuple(table.sizes[column] for column in clique) for clique in workload.measured]
     noise = residual_noise(shapes, workload.shares, (), z, Relation.ADD_REMOVE, Unit(), "rounded")
     exact = residuals_by_name(count(table, codes, workload.measured))
@@ -44,10 +46,10 @@ def by_residuals(table: CodedTable, codes: np.ndarray, epsilon: float, order: in
     )
 
 
-def by_marginals(table: CodedTable, codes: np.ndarray, epsilon: float, order: int = 2) -> list[NoisyMarginal]:
-    """Every cell of the same marginals, and of the one-way ones for a tenth of the budget, with noise of its own."""
+def by_marginals(table: CodedTable, codes: np.ndarray, epsilon: float) -> list[NoisyMarginal]:
+    """Every cell of the same pairs, and of the one-way ones for a tenth of the budget, with noise of its own."""
     columns = range(len(table.sizes))
-    singles, wide = list(combinations(columns, 1)), list(combinations(columns, order))
+    singles, wide = list(combinations(columns, 1)), list(combinations(columns, 2))
     share = MARGINALS_ONE_WAY_SHARE
     shares = [share / len(singles)] * len(singles) + [(1 - share) / len(wide)] * len(wide)
     z = noise_multiplier(Budget(epsilon, DELTA), Relation.ADD_REMOVE, "rounded")

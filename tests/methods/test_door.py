@@ -88,6 +88,7 @@ CASES: dict[str, tuple[str, str]] = {
     "privpgd all-1way": (PRIVPGD + ", marginals: all-1way", ""),
     "privpgd all-2way by cells": (PRIVPGD + ", marginals: all-2way, split: cells", ""),
     "privpgd all-3way": (PRIVPGD + ", marginals: all-3way", ""),
+    "privpgd focus": (PRIVPGD + ", focus: [kind]", ""),
     "privpgd list": (PRIVPGD + ", marginals: [[length, kind], [width]]", ""),
     "privpgd statistics": (PRIVPGD + STATISTICS, ""),
     "privpgd opendp": (PRIVPGD, OPENDP),

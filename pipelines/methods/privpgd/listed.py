@@ -38,6 +38,9 @@ class ListedDesign:
     workload: ResidualWorkload
     regions: tuple[tuple[str, Region], ...]
     noise: ResidualNoise
+    focus: frozenset[int] = frozenset()
+    without_focus: ListedDesign | None = None
+    """The same without `focus`, to tell who pays for it."""
 
     @property
     def counted(self) -> tuple[Clique, ...]:
@@ -47,9 +50,15 @@ class ListedDesign:
 
 def plan_listed(spec: ReleaseSpec, options: PrivPGDOptions, domain: TableDomain) -> ListedDesign:
     """The marginals' residuals, the regions, and the noise of each of them in this order."""
+    z = noise_multiplier(spec.privacy.budget, spec.privacy.relation, spec.privacy.noise)
+    return _design(spec, options, domain, z, frozenset(domain.index(name) for name in options.focus))
+
+
+def _design(
+    spec: ReleaseSpec, options: PrivPGDOptions, domain: TableDomain, z: float, focus: frozenset[int]
+) -> ListedDesign:
     assert options.marginals != "adaptive"
     privacy, unit = spec.privacy, spec.privacy.protected_unit
-    z = noise_multiplier(privacy.budget, privacy.relation, privacy.noise)
     workload = share_out(
         choose_cliques(options.marginals, domain),
         domain.sizes,
@@ -57,13 +66,15 @@ def plan_listed(spec: ReleaseSpec, options: PrivPGDOptions, domain: TableDomain)
         one_way_share=options.one_way_share,
         split=options.split,
         public_total=_total_is_public(spec),
+        focus=focus,
     )
     extra = [statistic.share for statistic in options.statistics.values()]
     shares = [share * (1 - math.fsum(extra)) for share in workload.shares]
     shapes = [tuple(domain.sizes[column] for column in clique) for clique in workload.measured]
     noise = residual_noise(shapes, shares, extra, z, privacy.relation, unit, privacy.noise)
     regions = tuple((name, region_of(one, domain)) for name, one in options.statistics.items())
-    return ListedDesign(workload, regions, noise)
+    without = _design(spec, options, domain, z, frozenset()) if focus else None
+    return ListedDesign(workload, regions, noise, focus, without)
 
 
 def measure_listed(
@@ -103,9 +114,24 @@ def describe_listed(design: ListedDesign, domain: TableDomain) -> MethodPlan[Any
             "marginals": len(workload.asked),
             "residuals": len(workload.measured),
             "cells": sum(line.numbers for line in lines),
+            **_who_pays(design, domain),
         },
         counted=design.counted,
     )
+
+
+def _who_pays(design: ListedDesign, domain: TableDomain) -> dict[str, str]:
+    """What `focus` does to the noise of its marginals and of the others."""
+    if design.without_focus is None:
+        return {}
+    told, plain = (_without_counts(each, domain) for each in (design, design.without_focus))
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for clique in design.workload.asked:
+        inside = bool(design.focus.intersection(clique))
+        times[inside].append(math.sqrt(told.variance(clique) / plain.variance(clique)))
+    spans = [f"{min(found):.2f} to {max(found):.2f}" if found else "none" for found in times.values()]
+    names = ", ".join(domain.names[column] for column in sorted(design.focus))
+    return {"focus": f"{names}; noise of its marginals {spans[0]} times, of the others {spans[1]} times that without"}
 
 
 def _without_counts(design: ListedDesign, domain: TableDomain) -> Residuals:

@@ -32,6 +32,9 @@ class PrivPGDOptions(Public):
     candidates: Named | tuple[tuple[str, ...], ...] = Field(
         "all-2way", description="adaptive only: the marginals it may choose from"
     )
+    focus: tuple[str, ...] = Field(
+        (), description="columns whose relations to all others matter most: their marginals get more of the budget"
+    )
     statistics: dict[str, StatisticOptions] = Field({}, description="shares of rows to keep or to hide, bought by name")
     rounds: int | None = Field(
         None, ge=1, le=1000, description="adaptive only: marginals it chooses; default: twice the number of columns"
@@ -40,14 +43,26 @@ class PrivPGDOptions(Public):
 
 def privpgd_options(spec: ReleaseSpec, domain: TableDomain) -> PrivPGDOptions:
     options = read_options(spec, PrivPGDOptions)
+    _refuse_unknown_focus(options.focus, domain)
     refuse_what_cannot_be_bought(options.statistics, spec, domain)
     if options.marginals == "adaptive":
         if options.statistics:
             raise SpecError(
                 "method.statistics cannot be bought with adaptive selection", "name marginals, or drop them"
             )
+        if options.focus:
+            raise SpecError("method.focus cannot be had with adaptive selection", "name marginals, or drop it")
         if options.one_way_share == 0:
             raise SpecError("method.one_way_share is 0, but adaptive selection starts from them", "try 0.2")
         if spec.privacy.noise != "rounded":
             raise SpecError("adaptive selection draws rounded Gaussian noise only", "set privacy.noise to rounded")
     return options
+
+
+def _refuse_unknown_focus(focus: tuple[str, ...], domain: TableDomain) -> None:
+    unknown = [name for name in focus if name not in domain.names]
+    if unknown:
+        raise SpecError(
+            f"method.focus names {', '.join(map(repr, unknown))}, which no modelled column is called",
+            f"modelled columns: {', '.join(domain.names)}",
+        )

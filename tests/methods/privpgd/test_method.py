@@ -175,6 +175,20 @@ def test_statistics_are_charged_and_kept_or_hidden() -> None:
     assert abs(share_of_high_in_b(hidden) - truth) > 2 * abs(share_of_high_in_b(kept) - truth) + 0.01
 
 
+def test_a_focus_gets_more_and_the_plan_says_who_pays() -> None:
+    domain = TableDomain.of(spec_with())
+    plain, focused = (PrivPGDMethod().plan(spec_with(options), domain) for options in ("", ", focus: [city]"))
+    assert plain.charges == focused.charges  # the same budget, shared otherwise
+    times: dict[bool, list[float]] = {True: [], False: []}
+    for line, other in zip(plain.noise, focused.noise, strict=True):
+        times["city" in line.query].append(other.std / line.std)
+    assert max(times[True]) < 0.95
+    assert min(times[False]) > 1
+    assert "focus" not in plain.details
+    own, others = (f"{min(found):.2f} to {max(found):.2f} times" for found in times.values())
+    assert focused.details["focus"] == f"city; noise of its marginals {own}, of the others {others} that without"
+
+
 def test_adaptive_rounds_find_the_dependence() -> None:
     spec = spec_with(", marginals: adaptive, rounds: 1, one_way_share: 0.2")
     table, measured, _, till = release(spec)
@@ -192,6 +206,8 @@ def test_adaptive_rounds_find_the_dependence() -> None:
         (", statistics: {s: {where: {town: [A]}}}", "town"),
         (", statistics: {s: {where: {city: [A]}, share: 0.5}, t: {where: {city: [B]}, share: 0.5}}", "0.9"),
         (", rounds: 0", "rounds"),
+        (", focus: [town]", "town"),
+        (", marginals: adaptive, focus: [city]", "adaptive"),
     ],
 )
 def test_impossible_options_are_refused(options: str, told: str) -> None:
