@@ -1,8 +1,8 @@
 """`focus` on the label: what a classifier learns from the copy of a small table at epsilon 0.2, with and without.
 
-Figures `focus.<set>.<rows>.auc`, `.auc_spread` (standard deviation over the draws) and `.tv` (all pairs), with focus on the
-label; the peer is the same without. `focus.<set>.<rows>.real.auc` is what the real rows give. A random part of the real
-rows is copied, gradient boosting learns from the copy and is tested on the other rows (delta 1e-5, ADD_REMOVE).
+Figures `focus.<set>.<rows>.auc`, `.auc_spread` (standard deviation over the draws) and `.tv` (all pairs), with focus on
+the label; the peer is the same without. `focus.<set>.<rows>.real.auc` is what the real rows give. A random part of the
+real rows is copied, gradient boosting learns from the copy and is tested on others (delta 1e-5, ADD_REMOVE).
 """
 
 from __future__ import annotations

@@ -77,8 +77,9 @@ def share_out(
     parts = {order: math.fsum(weights[clique] for clique in cliques) for order, cliques in by_order.items()}
     parts = _for_what_is_left(parts, _narrowness(marginals, sizes), noise_level, one_way_share)
     total = math.fsum(parts.values())
+    sums = {order: math.fsum(within[clique] for clique in cliques) for order, cliques in by_order.items()}
     shares = {
-        clique: parts[order] / total * within[clique] / math.fsum(within[other] for other in cliques)
+        clique: parts[order] / total * within[clique] / sums[order]
         for order, cliques in by_order.items()
         for clique in cliques
     }
