@@ -30,6 +30,7 @@ Split = Literal["equal", "cells"]
 ONE_WAY_POWER = 0.7
 CELLS_POWER = 2 / 3  # minimises the sum of expected L1 errors, cells x std
 TOTAL_PART = 0.15
+PARTS_WORTH = 5.0
 FOCUS_WEIGHT = 16.0  # four times the budget for each
 LOWER_SCALE, LOWER_POWER, LOWER_MOST = 0.5, 0.28, 1.1
 
@@ -100,12 +101,22 @@ def subsets(clique: Clique) -> list[Clique]:
 def _closed_form(asked: Sequence[Clique], sizes: Sequence[int], focus: frozenset[int]) -> dict[Clique, float]:
     """sqrt(c_A p_A) with two values a column, of every A that has something to release."""
     reach: dict[Clique, float] = defaultdict(float)
-    for clique in widest_of(asked):  # narrower ones are wanted for the sake of those
-        weight = FOCUS_WEIGHT if focus.intersection(clique) else 1.0
+    for clique, worth in _wanted(asked).items():
+        weight = worth * (FOCUS_WEIGHT if focus.intersection(clique) else 1.0)
         for subset in subsets(clique):
             reach[subset] += weight * 2.0 ** (len(subset) - len(clique))
     told = {subset: c for subset, c in reach.items() if all(sizes[column] > 1 for column in subset)}
     return {subset: math.sqrt(c * 2.0 ** -len(subset)) for subset, c in told.items()}
+
+
+def _wanted(asked: Sequence[Clique]) -> dict[Clique, float]:
+    """The widest marginals, and of those of three columns and more the parts too, by what each is worth.
+
+    Who asks for triples looks at pairs and columns as well, which the triples' own error hardly sees.
+    """
+    widest = widest_of(asked)
+    parts = {part for clique in widest if len(clique) > 2 for part in subsets(clique)[1:-1]}
+    return dict.fromkeys(widest, 1.0) | dict.fromkeys(sorted(parts), PARTS_WORTH)
 
 
 def _size_factor(clique: Clique, sizes: Sequence[int], split: Split) -> float:

@@ -66,6 +66,12 @@ def test_lower_orders_get_more_where_noise_is_great_and_tables_are_wide() -> Non
     assert binary[0] == binary[1]
 
 
+def test_triples_do_not_starve_their_pairs_and_columns() -> None:
+    triples = list(combinations(range(10), 3))
+    parts = [part(share_out(triples, (2,) * 10, 3.7), order) for order in range(4)]
+    assert parts == pytest.approx([0.060, 0.263, 0.415, 0.261], abs=1e-3)
+
+
 def test_a_spec_may_set_the_part_of_columns_by_themselves() -> None:
     assert part(share_out(PAIRS, SIZES, 4.0, one_way_share=0.6), 1) == pytest.approx(0.6)
     alone = share_out([(0,), (1,)], SIZES, 4.0, one_way_share=0.1)
