@@ -178,7 +178,6 @@ def spec_path(path: Path, beside: Path) -> str:
 
 def spec_name(facts: TableFacts, typed: str) -> str:
     """What release, account and file are called: after the table, else after the file."""
-    word = facts.table or re.sub(r"(\.csv)?\.[A-Za-z0-9]+$", "", Path(typed.rstrip("/")).name)
-    name = re.sub(r"[^a-z0-9._-]+", "-", word.rpartition(".")[2].lower() if facts.table else word.lower())
-    name = name.strip("-._")[:100]
-    return name or "table"
+    table = (facts.table or facts.called).rpartition(".")[2]
+    word = table or re.sub(r"(\.csv)?\.[A-Za-z0-9]+$", "", Path(typed.rstrip("/")).name)
+    return re.sub(r"[^a-z0-9._-]+", "-", word.lower()).strip("-._")[:100] or "table"

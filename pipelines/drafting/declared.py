@@ -17,7 +17,8 @@ def declared_facts(source: str, table: str | None, contracts: tuple[Path, ...], 
     if facts is None:
         facts = table_facts(source, table, beside)
     for path in contracts:
-        facts = facts.joined(contract_facts(path, facts.table or table or Path(source).name.partition(".")[0]))
+        stem = Path(source).name.partition(".")[0]
+        facts = facts.joined(contract_facts(path, facts.table or stem, or_the_only_one=facts.table is None))
     return facts
 
 

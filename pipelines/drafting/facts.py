@@ -70,6 +70,8 @@ class TableFacts:
     uri: str = ""
     table: str | None = None
     comment: str = ""
+    called: str = ""
+    """What a contract calls the table."""
     orders: tuple[tuple[str, str], ...] = ()
     """Pairs of columns of which the first is never after the second."""
     environment: str = ""

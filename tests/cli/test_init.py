@@ -115,7 +115,7 @@ def _from_dbt(folder: Path, request: pytest.FixtureRequest) -> list[object]:
     return ["clinic.duckdb", "--table", "people", "--contract", "project"]
 
 
-def _from_odcs(folder: Path, request: pytest.FixtureRequest) -> list[object]:
+def _from_odcs(folder: Path, request: pytest.FixtureRequest | None) -> list[object]:
     age = {"name": "age", "logicalType": "integer", "logicalTypeOptions": {"minimum": 0, "maximum": 100}}
     ward = {"name": "ward", "logicalType": "string", "enum": [{"value": "A"}, {"value": "B"}]}
     patient = {"name": "patient_id", "logicalType": "string"}
@@ -205,6 +205,16 @@ def test_at_a_terminal_it_asks_and_takes_defaults(people: Path, run: Run, home: 
     spec = load_spec(people.parent / "people.yaml")
     assert (spec.privacy.unit.entity, spec.privacy.unit.max_rows) == ("patient_id", 7)
     assert str(spec.privacy.epsilon) == "0.5"
+
+
+def test_a_contract_is_not_where_its_draft_goes(people: Path, run: Run) -> None:
+    """It is named after the table; a contract that has that name itself stays what it is."""
+    _from_odcs(people.parent, None)
+    assert run("init", "contract.yaml").exit_code == 0
+    assert load_spec(Path("people.yaml")).name == "people"
+    Path("people.yaml").write_bytes(Path("contract.yaml").read_bytes())
+    assert run("init", "people.yaml").exit_code == 0
+    assert load_spec(Path("people-release.yaml")).name == "people"
 
 
 def test_a_contract_that_does_not_say_where_the_rows_are_leaves_one_line_to_fill(run: Run, home: Path) -> None:

@@ -214,6 +214,18 @@ def test_a_table_is_joined_with_what_dbt_says_about_it(tmp_path: Path) -> None:
     assert spec_from(facts).columns["age"].model_dump()["max"] == 120
 
 
+def test_the_only_table_of_a_contract_may_be_called_otherwise_than_the_file(tmp_path: Path) -> None:
+    """A file has no name of its own as a table; one in a database does."""
+    (tmp_path / "export-2026.csv").write_text("age,ward\n")
+    contract = save(tmp_path, "contract.yaml", ODCS)
+    facts = declared_facts(str(tmp_path / "export-2026.csv"), None, (contract,), tmp_path)
+    assert columns(facts)["ward"].values == ("A", "B")
+    with duckdb.connect(str(tmp_path / "clinic.duckdb")) as connection:
+        connection.execute("CREATE TABLE stays (age INT)")
+    with pytest.raises(SpecError, match="nothing about a table 'stays'"):
+        declared_facts(str(tmp_path / "clinic.duckdb"), "stays", (contract,), tmp_path)
+
+
 def test_a_json_schema(tmp_path: Path) -> None:
     facts = contract_facts(save(tmp_path, "visit.schema.json", JSON_SCHEMA), None)
     found = columns(facts)

@@ -52,6 +52,7 @@ def test_the_wheel_has_every_module_and_every_template(wheel: Path) -> None:
         ]
         assert missing == []
     assert "understudy/pipelines/publishing/card_template.html" in shipped
+    assert "understudy/pipelines/drafting/spec.schema.json" in shipped
     assert "understudy/deployments/kubernetes/base-job-template.json" in shipped
     assert "understudy/deployments/prefect.yaml" in shipped
 

@@ -112,6 +112,8 @@ def run_init(
     facts = declared_facts(source, table, contracts, beside=out.parent if out else Path())
     name = spec_name(facts, source)
     path = out or Path(f"{name}.yaml")
+    if out is None and path == Path(source):  # a contract of that name
+        path = Path(f"{name}-release.yaml")
     refuse_to_overwrite(path)
     draft = draft_table(facts, name, asked.choices(facts, name), dt.date.today())
     text = written(draft)

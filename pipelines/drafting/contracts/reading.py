@@ -45,8 +45,8 @@ def is_contract(path: Path) -> bool:
     return (path.is_file() and path.suffix.lower() in _SUFFIXES) or (path / dbt.PROJECT).is_file()
 
 
-def contract_facts(path: Path, table: str | None) -> TableFacts:
-    """What the contract says about the table, or about its only one."""
+def contract_facts(path: Path, table: str | None, or_the_only_one: bool = False) -> TableFacts:
+    """What the contract says about the table, or about its only one where no name is given (or only a file's)."""
     files = dbt.property_files(path) if path.is_dir() else [path]
     found: dict[str, TableFacts] = {}
     titles: set[str] = set()
@@ -62,21 +62,20 @@ def contract_facts(path: Path, table: str | None) -> TableFacts:
             f"{path} is none of the contracts that init reads",
             f"it reads {', '.join(one.title for one in FORMATS)}, and folders with a {dbt.PROJECT}",
         )
-    chosen = _chosen(found, table, path)
-    return replace(chosen, origin=f"the {titles.pop()} {path.name}")
+    name = _chosen(found, table, path, or_the_only_one)
+    return replace(found[name], origin=f"the {titles.pop()} {path.name}", called=name)
 
 
-def _chosen(tables: dict[str, TableFacts], table: str | None, path: Path) -> TableFacts:
-    if table is None and len(tables) == 1:
-        return next(iter(tables.values()))
-    wanted = (table or "").casefold()
-    short = wanted.rpartition(".")[2]
-    by_name = {name.casefold(): facts for name, facts in tables.items()}
-    found = by_name.get(wanted) or by_name.get(short)
-    if table is not None and found is not None:
-        return found
-    if table is not None and set(by_name) == {""}:  # a schema of one table that has no name
-        return by_name[""]
+def _chosen(tables: dict[str, TableFacts], table: str | None, path: Path, or_the_only_one: bool) -> str:
+    by_name = {name.casefold(): name for name in tables}
+    if table is not None:
+        wanted = table.casefold()
+        for spelled in (wanted, wanted.rpartition(".")[2]):
+            if spelled in by_name:
+                return by_name[spelled]
+    # A schema of one table may have no name.
+    if len(tables) == 1 and (table is None or or_the_only_one or "" in tables):
+        return next(iter(tables))
     names = ", ".join(name for name in list(tables)[:20] if name) or "none with columns"
     problem = f"says nothing about a table {table!r}" if table else "describes several tables or none"
     raise SpecError(f"{path} {problem}; it has: {names}", "name one as --table")
