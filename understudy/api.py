@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.spec.lists import with_lists
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec, spec_of
 
@@ -282,7 +283,7 @@ def _read_spec(spec: ReleaseSpec | Mapping[str, Any] | str | Path) -> ReleaseSpe
     tree = {**spec}
     if "snapshot" in tree:
         tree["source"] = {"uri": "memory", "snapshot": tree.pop("snapshot")}
-    return spec_of({"publish": {"to": "releases"}, **tree})
+    return spec_of(with_lists({"publish": {"to": "releases"}, **tree}, Path()))
 
 
 def _workspace(home: str | Path | None, ledger: str | None) -> Workspace:

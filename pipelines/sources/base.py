@@ -22,6 +22,9 @@ from understudy.pipelines.table.domain import DomainColumn
 
 BATCH_ROWS = 262_144
 
+IN_UTC = {b"understudy.moments": b"UTC"}
+"""Metadata of a field of text whose moments had a zone and are written in UTC without one."""
+
 
 class Part(Protocol):
     """A slice of a table that another process can read by itself."""

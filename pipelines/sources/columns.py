@@ -10,10 +10,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.sources.base import IN_UTC
 from understudy.pipelines.sources.ids import is_key
 from understudy.pipelines.spec.columns import IdentifierColumn, ModelledColumn, TensorColumn
+from understudy.pipelines.spec.formats import DateForm
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.reading.arrow import readable
+from understudy.pipelines.table.reading.arrow import is_number, readable
 from understudy.pipelines.table.tensors import type_problem
 
 
@@ -37,7 +39,7 @@ def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
             complaints.append(_Complaint(name, f"the table has {len(found)} columns named {name!r}"))
         else:
             type_ = schema.field(found[0]).type
-            if name in modelled and (problem := _misfit(type_, modelled[name])) is not None:
+            if name in modelled and (problem := _misfit(schema.field(found[0]), modelled[name])) is not None:
                 complaints.append(_Complaint(name, f"column {name!r} is declared {problem}"))
             elif name not in modelled and not is_key(type_):
                 complaints.append(_Complaint(name, f"the {role} {name!r} holds {_type_name(type_)}, which is no key"))
@@ -49,12 +51,19 @@ def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
         )
 
 
-def _misfit(type_: pa.DataType, column: ModelledColumn | TensorColumn) -> str | None:
+def _misfit(field: pa.Field, column: ModelledColumn | TensorColumn) -> str | None:
+    type_ = field.type
     if isinstance(column, TensorColumn):
         size = math.prod(column.shape)
         held = type_problem(type_, size)
         return held and f"a tensor of {size:,} numbers but the table holds {held}"
-    return None if readable(type_, column.type) else f"{column.type} but the table holds {_type_name(type_)}"
+    if isinstance(column.form, DateForm) and column.form.zone and IN_UTC.items() <= (field.metadata or {}).items():
+        return f"with a zone, but the table sends its moments in UTC (use a view: AT TIME ZONE '{column.form.zone}')"
+    if readable(type_, column.type, column.form):
+        return None
+    numeric = is_number(type_) and column.type in ("date", "datetime")
+    how = " (numbers are dates with a `format`: epoch, epoch_ms, epoch_us, epoch_ns or digits as %Y%m%d)" * numeric
+    return f"{column.type} but the table holds {_type_name(type_)}{how}"
 
 
 def _nearest(name: str, existing: Sequence[str]) -> str:

@@ -15,7 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.spec.columns import CategoryColumn, IdentifierColumn, TensorColumn
+from understudy.pipelines.spec.columns import (
+    CategoryColumn,
+    IdentifierColumn,
+    IntegerColumn,
+    NumberColumn,
+    TensorColumn,
+)
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.reading.objects import Spelling, spelling
 
@@ -53,7 +59,8 @@ def _column(name: str, values: pd.Series, spec: ReleaseSpec) -> pa.Array | pa.Ch
     import pandas as pd
 
     dtype, declared = values.dtype, spec.columns.get(name)
-    spell = spelling(declared.values if isinstance(declared, CategoryColumn) else ())
+    decimal = declared.decimal if isinstance(declared, IntegerColumn | NumberColumn) else "."
+    spell = spelling(declared.values if isinstance(declared, CategoryColumn) else (), decimal)
     if isinstance(dtype, pd.CategoricalDtype):
         codes = values.cat.codes.to_numpy()
         return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), _texts(dtype.categories, spell))

@@ -18,7 +18,7 @@ _FIX = (
     "or .csv.gz file, also as s3://bucket/path, gs://bucket/path or abfs://container/path; or an .npz or idx file "
     "or a folder of pictures"
 )
-_OPTIONS = {"quoted_newlines": "CSV files", "external": "views of DuckDB"}
+_OPTIONS = {"quoted_newlines": "CSV files", "csv": "CSV files", "external": "views of DuckDB"}
 
 
 def open_source(source: SourceSpec, base: Path, spec: ReleaseSpec | None = None) -> Source:
@@ -33,7 +33,8 @@ def open_source(source: SourceSpec, base: Path, spec: ReleaseSpec | None = None)
             f"source.uri of the form {source.address.scheme}://... is not a source this version reads", fix()
         )
     for option, what in _OPTIONS.items():
-        if getattr(source, option) and option not in kind.terms.options:
+        given = getattr(source, option) != SourceSpec.model_fields[option].default
+        if given and option not in kind.terms.options:
             raise SpecError(f"source.{option} is for {what}", f"remove source.{option}")
     if kind.terms.table and source.table is None:
         raise SpecError(f"a source of kind {source.address.kind} needs a table", "name it as source.table")

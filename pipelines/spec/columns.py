@@ -10,6 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from understudy.pipelines.spec.formats import EPOCHS, DateForm, NumberForm, TruthForm, WordForm, format_pieces
+from understudy.pipelines.spec.lists import range_of
+from understudy.pipelines.spec.periods import zone as zone_named
+
 MAX_BINS = 10_000
 REMEMBERED = {"remembered": True}
 """Context of a spec that is read back from a measurement: it was paid for when calendar bins had no limit."""
@@ -57,6 +61,11 @@ class Public(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
 
+def _later(default: Any = None, **about: Any) -> Any:
+    """A key that specs of earlier versions could not have: where it is left out, the spec's hash is what it was."""
+    return Field(default, exclude_if=lambda value: value == default, **about)
+
+
 class CategoryColumn(Public):
     """One of the listed values. Anything else becomes `other` if declared, else null, else the first value."""
 
@@ -65,11 +74,18 @@ class CategoryColumn(Public):
     ordered: bool = Field(False, description="true if the values are listed in a meaningful order")
     other: bool = Field(False, description="true to keep one code for every value not listed")
     nullable: bool = False
+    trim: bool = _later(False, description="true: blanks around a value do not count")
+    case: Literal["exact", "ignore"] = _later("exact", description="ignore: upper and lower case are one")
+    aliases: dict[str, str | int] = _later(
+        {}, description="other names of listed values: {N.Y.: NYC}", max_length=MAX_BINS
+    )
 
     @field_validator("values", mode="before")
     @classmethod
     def _unambiguous(cls, values: Any) -> Any:
         """True and 1.0 would become the whole number 1, and no value of the source would match it."""
+        if isinstance(values, dict):
+            return range_of(values, MAX_BINS)
         if isinstance(values, list | tuple) and any(isinstance(value, bool | float) for value in values):
             raise ValueError("true, false and 1.0 are not words: put them in quotes, or declare a boolean or a number")
         return values
@@ -82,8 +98,60 @@ class CategoryColumn(Public):
             raise ValueError(f"values are listed more than once: {', '.join(repeated[:10])}")
         return values
 
+    @property
+    def form(self) -> WordForm | None:
+        form = WordForm(self.trim, self.case == "ignore", tuple(self.aliases.items()))
+        return None if form == WordForm() else form
 
-class IntegerColumn(Public):
+    @model_validator(mode="after")
+    def _told_apart(self) -> CategoryColumn:
+        """No two values may be one to the reader, nor an alias name two."""
+        form = self.form
+        if form is None:
+            return self
+        unknown = sorted(str(value) for value in self.aliases.values() if value not in self.values)
+        if unknown:
+            raise ValueError(f"aliases name values that are not listed: {', '.join(unknown[:10])}")
+        listed = [form.spelled(str(value)) for value in self.values]
+        if alike := sorted(text for text, times in Counter(listed).items() if times > 1):
+            raise ValueError(f"with `trim` or `case: ignore` these values are one: {', '.join(alike[:10])}")
+        means: dict[str, str | int] = dict(zip(listed, self.values, strict=True))
+        for alias, value in self.aliases.items():
+            if means.setdefault(form.spelled(alias), value) != value:
+                raise ValueError(f"the alias {alias!r} is a listed value or another's alias already")
+        return self
+
+
+class Written(Public):
+    """Keys of every column of numbers: how they are written where the source holds text."""
+
+    decimal: Literal[".", ","] = _later(".", description="text: what stands before the decimals")
+    thousands: Literal[",", ".", " ", "'", "_"] | None = _later(description="text: what stands between thousands")
+    percent: Literal["number", "fraction"] | None = _later(description="text: 12% is 12, or 0.12")
+    units: tuple[Annotated[str, Field(min_length=1, max_length=20)], ...] = _later(
+        (), max_length=50, description="text: words that may stand before or after a number, such as CHF or kg"
+    )
+
+    @property
+    def form(self) -> NumberForm | None:
+        form = NumberForm(self.decimal, self.thousands, self.percent, self.units)
+        return None if form == NumberForm() else form
+
+    @field_validator("units")
+    @classmethod
+    def _no_digits(cls, units: tuple[str, ...]) -> tuple[str, ...]:
+        if any(letter.isdigit() or letter in "+-.,()%'" for unit in units for letter in unit):
+            raise ValueError("a unit has no digit, sign, point, comma, quote, parenthesis or per cent in it")
+        return units
+
+    @model_validator(mode="after")
+    def _two_marks(self) -> Written:
+        if self.decimal == self.thousands:
+            raise ValueError(f"decimal and thousands are both {self.decimal!r}")
+        return self
+
+
+class IntegerColumn(Written):
     """Whole numbers from `min` to `max`, clipped, in `bins` nearly equal bins (one a value if that is fewer)."""
 
     type: Literal["integer"]
@@ -114,7 +182,7 @@ class IntegerColumn(Public):
         return self
 
 
-class NumberColumn(Public):
+class NumberColumn(Written):
     """Real numbers from `min` to `max`, clipped, in `bins` bins of equal width on the chosen scale."""
 
     type: Literal["number"]
@@ -160,8 +228,47 @@ class NumberColumn(Public):
 
 
 class BooleanColumn(Public):
+    """True or false, by the usual words and numbers and by those listed."""
+
     type: Literal["boolean"]
     nullable: bool = False
+    true: tuple[str, ...] = _later((), description="further words that are true", max_length=100)
+    false: tuple[str, ...] = _later((), description="further words that are false", max_length=100)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_by_words(cls, declared: Any) -> Any:
+        """In YAML the keys true and false are no words."""
+        if not isinstance(declared, dict):
+            return declared
+        return {{True: "true", False: "false"}.get(key, key) if isinstance(key, bool) else key: value
+                for key, value in declared.items()}  # fmt: skip
+
+    @field_validator("true", "false", mode="before")
+    @classmethod
+    def _as_words(cls, words: Any) -> Any:
+        listed = words if isinstance(words, list | tuple) else [words]
+        return [str(word) if isinstance(word, int | float) else word for word in listed]
+
+    @field_validator("true", "false")
+    @classmethod
+    def _as_read(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_lowered(word.strip()) for word in words)
+
+    @model_validator(mode="after")
+    def _not_both(self) -> BooleanColumn:
+        if both := sorted(set(self.true) & set(self.false)):
+            raise ValueError(f"these words are true and false: {', '.join(both)}")
+        return self
+
+    @property
+    def form(self) -> TruthForm | None:
+        return TruthForm(self.true, self.false) if self.true or self.false else None
+
+
+def _lowered(word: str) -> str:
+    """As the reader does it: letters without accents only."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in word)
 
 
 def _check_periods(first: dt.datetime, last: dt.datetime, bins: str | int, info: ValidationInfo) -> None:
@@ -178,7 +285,55 @@ def _check_periods(first: dt.datetime, last: dt.datetime, bins: str | int, info:
         )
 
 
-class DateColumn(Public):
+class Dated(Public):
+    """Keys of columns of dates and moments: how they are written, and on whose clock."""
+
+    format: tuple[Annotated[str, Field(max_length=100)], ...] = _later(
+        (),
+        max_length=10,
+        description="how dates are written: a strptime format such as %d.%m.%Y or several, tried in order; or epoch, "
+        "epoch_ms, epoch_us, epoch_ns for numbers since 1970",
+    )
+    day_first: bool | None = _later(description="true: 01/04/2014 is 1 April; false: 4 January; left out: unreadable")
+    zone: str | None = _later(
+        description="a clock such as Europe/Berlin: values with an offset are turned to it, others are on it already; "
+        "left out: values with an offset are taken in UTC",
+    )
+
+    @field_validator("format", mode="before")
+    @classmethod
+    def _one_or_several(cls, formats: Any) -> Any:
+        return (formats,) if isinstance(formats, str) else formats
+
+    @field_validator("format")
+    @classmethod
+    def _formats(cls, formats: tuple[str, ...]) -> tuple[str, ...]:
+        if any(one in EPOCHS for one in formats):
+            if len(formats) > 1:
+                raise ValueError("an epoch is the only format of its column")
+            return formats
+        for one in formats:
+            format_pieces(one)
+        return formats
+
+    @field_validator("zone")
+    @classmethod
+    def _known_zone(cls, name: str | None) -> str | None:
+        return None if name is None else str(zone_named(name))
+
+    @model_validator(mode="after")
+    def _one_way_to_say_it(self) -> Dated:
+        if self.format and self.day_first is not None:
+            raise ValueError("a format says which comes first, day or month; drop day_first")
+        return self
+
+    @property
+    def form(self) -> DateForm | None:
+        form = DateForm(self.format, self.day_first, self.zone)
+        return None if form == DateForm() else form
+
+
+class DateColumn(Dated):
     """Days from `min` to `max`, clipped, in calendar periods or in a number of nearly equal bins."""
 
     type: Literal["date"]
@@ -199,8 +354,8 @@ class DateColumn(Public):
         return self
 
 
-class DatetimeColumn(Public):
-    """Moments from `min` to `max` (UTC if they carry a zone), clipped, in calendar periods or equal bins."""
+class DatetimeColumn(Dated):
+    """Moments from `min` to `max` (in UTC or on the clock of `zone`), clipped, in calendar periods or equal bins."""
 
     type: Literal["datetime"]
     min: dt.datetime
@@ -218,8 +373,11 @@ class DatetimeColumn(Public):
 
     @field_validator("min", "max")
     @classmethod
-    def _to_utc(cls, moment: dt.datetime) -> dt.datetime:
-        return moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    def _on_its_clock(cls, moment: dt.datetime, said: ValidationInfo) -> dt.datetime:
+        if moment.tzinfo is None:
+            return moment
+        clock = said.data.get("zone")
+        return moment.astimezone(zone_named(clock) if clock else dt.UTC).replace(tzinfo=None)
 
     @field_validator("spikes")
     @classmethod

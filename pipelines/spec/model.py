@@ -13,6 +13,7 @@ from understudy.pipelines.privacy.ledger.names import account_name_problem
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.spec.address import Address, check_address
 from understudy.pipelines.spec.columns import Column, Public
+from understudy.pipelines.spec.dialect import COMMAS, CsvDialect
 from understudy.pipelines.spec.periods import Period, period_named, zone
 from understudy.pipelines.spec.plugins import METHODS, names
 from understudy.pipelines.spec.rules import Rule
@@ -40,6 +41,12 @@ class SourceSpec(Public):
         False,
         description="CSV: a quoted field may hold line breaks. A stray quote then joins rows up to the next quote, so "
         "declare it only of files that a program wrote; without it every line is a row of its own",
+    )
+
+    csv: CsvDialect = Field(
+        COMMAS,
+        description="CSV: how the file is written, where it is not commas, quotes and UTF-8",
+        exclude_if=lambda dialect: dialect == COMMAS,
     )
 
     id: str | None = Field(

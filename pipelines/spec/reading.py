@@ -13,6 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.spec.lists import with_lists
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.periods import MOST_DEPTH, fill, period_named
 
@@ -31,7 +32,7 @@ _UNION_TAGS = frozenset(
 def load_spec(path: Path, at: dt.datetime | None = None, any_snapshot: bool = False) -> ReleaseSpec:
     """Read a spec file; any mistake is one SpecError that names the key, its line and what to do."""
     root, tree = parse_tree(read_spec(path), str(path))
-    return spec_of(tree, at, root, str(path), any_snapshot)
+    return spec_of(with_lists(tree, path.parent), at, root, str(path), any_snapshot)
 
 
 def read_spec(path: Path) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from understudy.pipelines.spec.columns import (
     NumberColumn,
     TensorColumn,
 )
+from understudy.pipelines.spec.formats import DateForm, Form, NumberForm, TruthForm, WordForm
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.binning import (
     EPOCH,
@@ -41,6 +42,7 @@ from understudy.pipelines.table.scales import Scale, ScaleName
 
 __all__ = ["EPOCH", "MICROSECONDS_A_DAY", "DomainColumn", "Kind", "TableDomain", "TensorDomain"]
 
+AnyForm = TypeVar("AnyForm", NumberForm, DateForm, TruthForm, WordForm)
 Kind = Literal["category", "integer", "number", "boolean", "date", "datetime"]
 MICROSECONDS_AN_HOUR = 3_600_000_000
 RESOLUTIONS = {"second": 1_000_000, "minute": 60_000_000, "hour": MICROSECONDS_AN_HOUR, "day": MICROSECONDS_A_DAY}
@@ -70,6 +72,11 @@ class DomainColumn:
     spikes: tuple[tuple[int, float | int], ...] = ()
     span: tuple[float, float] | tuple[int, int] | None = None
     step: Fraction | None = None
+    form: Form | None = None
+    """How its values are written, where the spec says more than what is understood without."""
+
+    def form_of(self, kind: type[AnyForm]) -> AnyForm | None:
+        return self.form if isinstance(self.form, kind) else None
 
     @property
     def log_scale(self) -> bool:
@@ -238,6 +245,10 @@ def _is_surrogate(column: Column) -> bool:
 
 
 def _domain_column(name: str, column: ModelledColumn) -> DomainColumn:
+    return replace(_coded(name, column), form=column.form)
+
+
+def _coded(name: str, column: ModelledColumn) -> DomainColumn:
     match column:
         case CategoryColumn():
             return DomainColumn(name, "category", column.values, (), column.other, column.nullable, column.ordered)

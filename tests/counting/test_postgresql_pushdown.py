@@ -16,11 +16,13 @@ from tests.warehouse import Warehouse
 from understudy.pipelines.counting import counting
 from understudy.pipelines.counting.counting import LocalTable, count_marginals
 from understudy.pipelines.counting.pushdown import count_in_engine, is_cheaper
+from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.databases.postgresql import PostgresSource
 from understudy.pipelines.sources.databases.postgresql_counting import _coded
-from understudy.pipelines.sources.opening import open_source
+from understudy.pipelines.sources.opening import check_columns, open_source
 from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.reading import spec_of
 from understudy.pipelines.table.coding.encode import encode
 from understudy.pipelines.table.domain import TableDomain
 
@@ -146,3 +148,37 @@ def test_both_ways_see_one_snapshot(warehouse: Warehouse) -> None:
     before = streamed(source, domain, [(0,)])
     warehouse.execute("DELETE FROM base")
     assert (count_in_engine(source.counter(), domain, [(0,)])[0] == before[0]).all()
+
+
+def test_a_column_with_a_format_is_streamed_unless_its_values_are_listed(warehouse: Warehouse) -> None:
+    warehouse.execute("CREATE TABLE people (day text, stamp timestamptz, epoch bigint, word text)")
+    for day, epoch, word in (("01/04/2014", 1396375560, " NYC"), ("13/04/2014", 0, "x"), ("04/13/2014", None, "nyc")):
+        warehouse.execute("INSERT INTO people VALUES (%s, now(), %s, %s)", day, epoch, word)
+    bounds = {"min": "2014-01-01", "max": "2014-12-31", "bins": "month", "nullable": True}
+    word = {"type": "category", "values": ["NYC"], "trim": True, "case": "ignore", "other": True}
+    domain = domain_of({
+        "day": {"type": "date", "day_first": True, **bounds},
+        "epoch": {"type": "datetime", "format": "epoch", **bounds},
+        "word": word,
+    })  # fmt: skip
+    source = opened(warehouse, "people")
+    assert not is_cheaper(source.counter(), domain, [(0,)])
+    assert not is_cheaper(source.counter(), domain, [(1,)])
+    assert is_cheaper(source.counter(), domain, [(2,)])
+    days, epochs, words = LocalTable(source, domain, Unit(), b"k").counts([(0,), (1,), (2,)])
+    assert days[[3, -1]].tolist() == [2, 1]
+    assert epochs[[0, 3, -1]].tolist() == [1, 1, 1]
+    assert words.tolist() == count_in_engine(source.counter(), domain, [(2,)])[0].tolist() == [2, 1]
+
+
+def test_a_clock_is_refused_for_moments_that_come_in_utc(warehouse: Warehouse) -> None:
+    warehouse.execute("CREATE TABLE people (stamp timestamptz, plain timestamp)")
+    column = {"type": "datetime", "min": "2014-01-01", "max": "2014-12-31", "zone": "Europe/Berlin"}
+    tree = {
+        "name": "t", "source": {"uri": "x", "snapshot": "s"}, "publish": {"to": "out"},
+        "privacy": {"account": "a", "epsilon": 1, "delta": 1e-6},
+    }  # fmt: skip
+    schema = opened(warehouse, "people").schema()
+    check_columns(schema, spec_of({**tree, "columns": {"plain": column}}))
+    with pytest.raises(SpecError, match="AT TIME ZONE 'Europe/Berlin'"):
+        check_columns(schema, spec_of({**tree, "columns": {"stamp": column}}))

@@ -112,10 +112,12 @@ def test_files_with_one_kind_of_line_break_are_read_as_any_other(found: list[byt
 @given(bodies, st.integers(1, 40), st.integers(1, 40), st.integers(0, 40))
 def test_where_blocks_end_decides_nothing(body: bytes, block: int, longest: int, front: int) -> None:
     stream = pa.BufferReader(body[front:])
-    blocks = [screened(lines, 2, longest).tobytes() for lines in line_blocks(stream, body[:front], block, longest)]
+    blocks = [
+        screened(lines, 2, longest=longest).tobytes() for lines in line_blocks(stream, body[:front], block, longest)
+    ]
     assert rows_by_line(b"".join(blocks)) == rows_by_line(body, longest=longest)
-    one = record_blocks(pa.BufferReader(body), b"", 2, 10_000, longest)
-    many = record_blocks(pa.BufferReader(body[front:]), body[:front], 2, block, longest)
+    one = record_blocks(pa.BufferReader(body), b"", 2, block_bytes=10_000, longest=longest)
+    many = record_blocks(pa.BufferReader(body[front:]), body[:front], 2, block_bytes=block, longest=longest)
     assert b"".join(map(np.ndarray.tobytes, one)) == b"".join(map(np.ndarray.tobytes, many))
 
 

@@ -30,6 +30,7 @@ from understudy.pipelines.releasing.rolling import Entry, declared_steps, entry_
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.sources.identity import source_identity
 from understudy.pipelines.sources.opening import open_source, place_of
+from understudy.pipelines.spec.advice import format_advice
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec
 
@@ -132,6 +133,7 @@ def cautions(spec: ReleaseSpec) -> list[str]:
     ]  # fmt: skip
     if strict:
         found.append(f"{', '.join(strict)}: neither nullable nor `other`; unreadable values count as the first value")
+    found += format_advice(spec)
     if float(spec.privacy.delta) > 1e-4:
         found.append(f"delta {spec.privacy.delta} is large; it should be far below one over the number of entities")
     return found

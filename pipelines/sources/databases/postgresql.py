@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from understudy.pipelines.errors import SourceError, SpecError
-from understudy.pipelines.sources.base import BATCH_ROWS, SourceBase
+from understudy.pipelines.sources.base import BATCH_ROWS, IN_UTC, SourceBase
 from understudy.pipelines.sources.databases.postgresql_connection import (
     TERMS,
     connected,
@@ -75,6 +75,10 @@ class PostgresColumn:
                 return pa.struct([("value", pa.string())])
             case _:
                 return pa.string()
+
+    @property
+    def field(self) -> pa.Field:
+        return pa.field(self.name, self.arrow_type, metadata=IN_UTC if self.kind == "timestamptz" else None)
 
     def expression(self) -> Any:
         from psycopg import sql
@@ -137,7 +141,7 @@ class PostgresSource(SourceBase):
         return server_of(address)
 
     def schema(self) -> pa.Schema:
-        return pa.schema([(column.name, column.arrow_type) for column in self._catalogued[3]])
+        return pa.schema([column.field for column in self._catalogued[3]])
 
     def parts(self) -> Sequence[PostgresPart] | None:
         schema, name, kind, columns = self._catalogued

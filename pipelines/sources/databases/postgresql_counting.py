@@ -73,6 +73,8 @@ class PostgresCounter:
 
 def _compared_as(stored: PostgresColumn, column: DomainColumn) -> str | None:
     """The type in which values are compared with edges, or None if the engine cannot bin this column."""
+    if column.form is not None:  # the engine reads no format and no clock
+        return None
     if column.kind in ("date", "datetime"):
         return "timestamp" if stored.kind in _MOMENTS else None
     if column.kind not in ("integer", "number") or stored.kind not in (*_WHOLE, "float8"):

@@ -57,7 +57,7 @@ class SqlAlchemySource(SourceBase):
         return f"database {kind} {fingerprint(f'{host}:{url.port or str()}/{database}')}"
 
     def schema(self) -> pa.Schema:
-        return pa.schema([(column.name, StoredColumn(column).arrow_type) for column in self._reflected.columns])
+        return pa.schema([StoredColumn(column).field for column in self._reflected.columns])
 
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         table = self._reflected

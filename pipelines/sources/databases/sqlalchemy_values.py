@@ -21,6 +21,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.types import NullType
 
+from understudy.pipelines.sources.base import IN_UTC
 from understudy.pipelines.sources.databases.postgresql_connection import SETTINGS, python_encoding
 from understudy.pipelines.table.reading.objects import double, truth, whole, without_trailing_zeros, written
 
@@ -47,6 +48,11 @@ class StoredColumn:
             case sa.JSON() | sa.ARRAY() | sa.LargeBinary():
                 return pa.list_(pa.string())
         return pa.string()
+
+    @property
+    def field(self) -> pa.Field:
+        zoned = isinstance(self.column.type, sa.DateTime) and self.column.type.timezone
+        return pa.field(self.name, self.arrow_type, metadata=IN_UTC if zoned else None)
 
     def asked(self, dialect: str) -> sa.ColumnElement[Any]:
         """SQL that no value can make fail, for a result that SQLAlchemy leaves as the driver sends it."""

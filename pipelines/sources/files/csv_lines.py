@@ -15,16 +15,34 @@ and what follows the closing quote belongs to the field as it stands.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numba import njit
 
+from understudy.pipelines.spec.dialect import CsvDialect
+
 BLOCK_BYTES = 4 << 20
 LONGEST = 8 << 20
 
-LF, CR, _QUOTE, _COMMA = 10, 13, 34, 44
+LF, CR = 10, 13
 _FIELD_START, _PLAIN, _QUOTED, _QUOTE_IN_QUOTED = 0, 1, 2, 3
+
+
+class Marks(NamedTuple):
+    """The bytes between fields, around them, and before a comment; -1 for none."""
+
+    delimiter: int = 44
+    quote: int = 34
+    comment: int = -1
+
+    @classmethod
+    def of(cls, dialect: CsvDialect) -> Marks:
+        return cls(*(-1 if mark is None else ord(mark) for mark in (dialect.delimiter, dialect.quote, dialect.comment)))
+
+
+COMMA_MARKS = Marks()
 
 
 def line_blocks(
@@ -48,7 +66,12 @@ def line_blocks(
 
 
 def record_blocks(
-    stream: pa.NativeFile, front: bytes, fields: int, block_bytes: int = BLOCK_BYTES, longest: int = LONGEST
+    stream: pa.NativeFile,
+    front: bytes,
+    fields: int,
+    marks: Marks = COMMA_MARKS,
+    block_bytes: int = BLOCK_BYTES,
+    longest: int = LONGEST,
 ) -> Iterator[np.ndarray]:
     """The same as records that may hold line breaks in quotes, already screened."""
     rest = np.frombuffer(front, np.uint8)
@@ -57,7 +80,7 @@ def record_blocks(
     last = False
     while not last:
         block, last, skipping = _more(stream, rest, block_bytes, skipping)
-        clean, done, by_line = _screened(block, fields, True, last, by_line, longest)
+        clean, done, by_line = _screened(block, fields, True, last, by_line, longest, *marks)
         if len(clean):
             yield clean
         rest = block[done:]
@@ -65,9 +88,9 @@ def record_blocks(
             rest, by_line, skipping = rest[:0], 0, True
 
 
-def screened(lines: np.ndarray, fields: int, longest: int = LONGEST) -> np.ndarray:
+def screened(lines: np.ndarray, fields: int, marks: Marks = COMMA_MARKS, longest: int = LONGEST) -> np.ndarray:
     """The lines that are records of so many fields, their quotes closed. May be empty."""
-    clean, _, _ = _screened(lines, fields, False, True, 0, longest)
+    clean, _, _ = _screened(lines, fields, False, True, 0, longest, *marks)
     return clean
 
 
@@ -108,7 +131,15 @@ def _last_break(block: np.ndarray) -> int:
 
 @njit(cache=True, nogil=True)
 def _screened(
-    data: np.ndarray, fields: int, quoted_newlines: bool, last: bool, by_line: int, longest: int
+    data: np.ndarray,
+    fields: int,
+    quoted_newlines: bool,
+    last: bool,
+    by_line: int,
+    longest: int,
+    delimiter: int,
+    quote: int,
+    comment: int,
 ) -> tuple[np.ndarray, int, int]:
     """What passes, how many bytes were dealt with, and how far beyond them records are read line by line."""
     size = len(data)
@@ -116,7 +147,8 @@ def _screened(
     written, copied = 0, 0  # bytes written to `edited`, bytes of `data` that it stands for
     start = 0  # of the record
     while start < size:
-        many_lines = quoted_newlines and start >= by_line
+        is_comment = data[start] == comment
+        many_lines = quoted_newlines and start >= by_line and not is_comment
         state, found, at = _FIELD_START, 1, start
         ended = False
         while at < size:
@@ -126,16 +158,16 @@ def _screened(
                     ended = True
                     break
             elif state == _PLAIN:
-                if byte == _COMMA:
+                if byte == delimiter:
                     found += 1
                     state = _FIELD_START
             elif state == _QUOTED:
-                if byte == _QUOTE:
+                if byte == quote:
                     state = _QUOTE_IN_QUOTED
-            elif byte == _COMMA:
+            elif byte == delimiter:
                 found += 1
                 state = _FIELD_START
-            elif byte == _QUOTE:
+            elif byte == quote:
                 state = _QUOTED
             else:
                 state = _PLAIN
@@ -145,7 +177,7 @@ def _screened(
             continue
         if not ended:
             break
-        misfit = at > start and (found != fields or at - start > longest)
+        misfit = at > start and (found != fields or at - start > longest or is_comment)
         if misfit or state == _QUOTED:
             if not len(edited):
                 edited = np.empty(size + size // 2 + 2, np.uint8)
@@ -156,7 +188,7 @@ def _screened(
             if misfit:
                 copied = at + 1
             else:
-                edited[written] = _QUOTE
+                edited[written] = quote
                 written += 1
         start = at + 1
     beyond = max(0, by_line - start)

@@ -13,6 +13,7 @@ from understudy.pipelines.sources.files.npz import NpzSource
 from understudy.pipelines.sources.files.parquet import ParquetSource
 from understudy.pipelines.spec.address import Terms
 from understudy.pipelines.spec.columns import TensorColumn
+from understudy.pipelines.spec.dialect import COMMAS
 from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
 
 _CSV = (".csv", ".csv.gz")
@@ -21,7 +22,7 @@ _CSV = (".csv", ".csv.gz")
 class LocalFiles(SourceBase):
     """The kind `file`: each format is a source of its own."""
 
-    terms = Terms(local=True, options=frozenset({"quoted_newlines"}))
+    terms = Terms(local=True, options=frozenset({"quoted_newlines", "csv"}))
 
     @classmethod
     def opened(cls, source: SourceSpec, base: Path, spec: ReleaseSpec | None) -> Source:
@@ -29,11 +30,13 @@ class LocalFiles(SourceBase):
         assert path is not None
         if source.quoted_newlines and not path.name.lower().endswith(_CSV):
             raise SpecError("source.quoted_newlines is for CSV files", "remove source.quoted_newlines")
+        if source.csv != COMMAS and not path.name.lower().endswith(_CSV):
+            raise SpecError("source.csv is for CSV files", "remove source.csv")
         if path.exists() and not path.is_file() and not path.is_dir():
             problem = f"{path} is a pipe or a device, not a file"
             raise SourceError(problem, "name a file: both passes over it read it anew")
         if path.name.lower().endswith(_CSV):
-            return CsvSource(path, source.quoted_newlines)
+            return CsvSource(path, source.quoted_newlines, source.csv)
         if path.suffix.lower() == ".npz":
             return NpzSource(path, frozenset(_declared(spec)) if spec else None)
         if is_idx(path):

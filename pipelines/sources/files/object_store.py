@@ -17,11 +17,12 @@ import pyarrow as pa
 
 from understudy.pipelines.errors import Bare, SourceError, SpecError
 from understudy.pipelines.sources.base import BATCH_ROWS, InParts
-from understudy.pipelines.sources.files.csv_file import csv_batches, csv_header, unpacked
+from understudy.pipelines.sources.files.csv_file import csv_batches, csv_header, in_utf8, unpacked
 from understudy.pipelines.sources.files.object_paths import endpoint, open_store, storing
 from understudy.pipelines.sources.files.parquet import MOST_ROWS, read_footer, read_row_groups, understood
 from understudy.pipelines.sources.pinning import changed, state_of
 from understudy.pipelines.spec.address import Address, Terms, fingerprint
+from understudy.pipelines.spec.dialect import COMMAS, CsvDialect
 from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
 
 _KEY = "source.uri"
@@ -78,6 +79,7 @@ class StoredCsv:
 
     object: StoredObject
     quoted_newlines: bool
+    dialect: CsvDialect
 
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         path = self.object.path
@@ -87,19 +89,21 @@ class StoredCsv:
             self.object.open() as stream,
             unpacked(pa.PythonFile(stream, mode="r"), path) as native,
         ):
-            yield from csv_batches(native, path, columns, batch_rows, self.quoted_newlines)
+            text = in_utf8(native, self.dialect.encoding)
+            yield from csv_batches(text, path, columns, batch_rows, self.quoted_newlines, self.dialect)
 
 
 @dataclass(frozen=True)
 class ObjectStoreSource(InParts):
     uri: str
     quoted_newlines: bool = False
+    dialect: CsvDialect = COMMAS
 
-    terms = Terms(options=frozenset({"quoted_newlines"}))
+    terms = Terms(options=frozenset({"quoted_newlines", "csv"}))
 
     @classmethod
     def opened(cls, source: SourceSpec, base: Path, spec: ReleaseSpec | None) -> ObjectStoreSource:
-        return cls(source.uri, source.quoted_newlines)
+        return cls(source.uri, source.quoted_newlines, source.csv)
 
     @classmethod
     def identity(cls, address: Address, base: Path) -> str:
@@ -124,7 +128,7 @@ class ObjectStoreSource(InParts):
         found: list[StoredParquet | StoredCsv] = []
         for stored, _, group_rows in self._footers:
             if group_rows is None:
-                found.append(StoredCsv(stored, self.quoted_newlines))
+                found.append(StoredCsv(stored, self.quoted_newlines, self.dialect))
                 continue
             run: list[int] = []
             for group, rows in enumerate(group_rows):
@@ -161,11 +165,11 @@ class ObjectStoreSource(InParts):
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"uri": self.uri, "quoted_newlines": self.quoted_newlines}
+        return {"uri": self.uri, "quoted_newlines": self.quoted_newlines, "dialect": self.dialect}
 
     def _csv_footer(self, stream: Any, path: str) -> tuple[pa.Schema, None]:
         with unpacked(pa.PythonFile(stream, mode="r"), path) as native:
-            header, _ = csv_header(native, path, self.quoted_newlines)
+            header, _ = csv_header(in_utf8(native, self.dialect.encoding), path, self.quoted_newlines, self.dialect)
         return pa.schema([(name, pa.string()) for name in header]), None
 
 

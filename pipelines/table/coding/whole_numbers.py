@@ -36,6 +36,8 @@ def table_of(
     """For values stored as this Arrow type; None if they are no whole numbers, or the column has too many."""
     if not _holds_whole_numbers(type_, column):
         return None
+    if column.kind in ("category", "boolean") and column.form is not None:  # it may name any number
+        return None
     low, high = _bounds(column)
     if high - low + 3 > TABLE_ENTRIES:
         return None

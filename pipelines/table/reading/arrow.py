@@ -11,20 +11,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from understudy.pipelines.spec.formats import DateForm, Form
 from understudy.pipelines.table.domain import Kind
 
 INT64_MAX = 2**63 - 1
 
 
-def readable(type_: pa.DataType, kind: Kind) -> bool:
+def readable(type_: pa.DataType, kind: Kind, form: Form | None = None) -> bool:
     """Whether a value of this Arrow type can be one of such a column. Otherwise all are unreadable."""
     if isinstance(type_, pa.BaseExtensionType):
-        return readable(type_.storage_type, kind)
+        return readable(type_.storage_type, kind, form)
     if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
-        return readable(type_.value_type, kind)
+        return readable(type_.value_type, kind, form)
     if pa.types.is_null(type_) or is_text(type_):
         return True
     if kind in ("date", "datetime"):
+        if isinstance(form, DateForm) and form.formats and is_number(type_) and not pa.types.is_boolean(type_):
+            return True
         return bool(pa.types.is_date(type_) or pa.types.is_timestamp(type_))
     if is_number(type_):
         return True

@@ -21,8 +21,9 @@ UNREADABLE = "\0"
 Spelling = Callable[[Any], str | None]
 
 
-def spelling(listed: Sequence[Any]) -> Spelling:
-    """Each value as text that `encode` codes as it codes the value; `listed` are a category's, matched by number."""
+def spelling(listed: Sequence[Any], decimal: str = ".") -> Spelling:
+    """Each value as text that is read as the value is; `listed` are a category's, matched by number, and `decimal` is
+    what stands before the decimals of the column's texts."""
     texts = [str(value) for value in listed]
     numbers = {number: text for text in reversed(texts) if (number := _number(text)) is not None}
     truths = [[text for text in spelled if text in texts] or [spelled[0]] for spelled in _TRUTHS]
@@ -47,7 +48,7 @@ def spelling(listed: Sequence[Any]) -> Spelling:
         if isinstance(value, float | np.floating | Decimal):
             number = float(value)
             whole = number.is_integer() and abs(number) < 2**53
-            return numbers.get(number) or (str(int(number)) if whole else repr(number))
+            return numbers.get(number) or (str(int(number)) if whole else repr(number).replace(".", decimal))
         if isinstance(value, np.datetime64):
             value = value.astype("datetime64[us]").item()
         if isinstance(value, dt.datetime):

@@ -12,10 +12,10 @@ from understudy.pipelines.table.domain import DomainColumn
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
 MOMENT = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(?:[Zz]|([+-])(\d\d)(?::?(\d\d))?)?)?",
+    r"(\d{4})-(\d\d?)-(\d\d?)(?:[T ](\d\d?):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(?:[Zz]|([+-])(\d\d)(?::?(\d\d))?)?)?",
     re.ASCII,
 )
-TRUTHS = {"false": 0, "f": 0, "no": 0, "n": 0, "0": 0, "true": 1, "t": 1, "yes": 1, "y": 1, "1": 1}
+TRUTHS = {"false": 0, "f": 0, "no": 0, "n": 0, "off": 0, "true": 1, "t": 1, "yes": 1, "y": 1, "on": 1}
 BLANK = " \t\n\v\f\r"
 
 
@@ -31,7 +31,9 @@ def code_of(value: Any, column: DomainColumn) -> int:
 def _other_kinds(value: Any, column: DomainColumn) -> int | None:
     if column.kind == "boolean":
         if isinstance(value, str):
-            return TRUTHS.get(value.strip(BLANK).lower()) if value.isascii() else None
+            found = TRUTHS.get(value.strip(BLANK).lower()) if value.isascii() else None
+            number = _number(value) if found is None else None
+            return int(number) if number in (0, 1) else found
         return int(value) if isinstance(value, bool | int | float | Decimal) and value in (0, 1) else None
     if column.kind in ("integer", "number"):
         number = _number(value)
@@ -78,6 +80,9 @@ def _moment(value: Any) -> int | None:
 
 
 def _parsed(text: str) -> int | None:
+    if re.fullmatch(r"\d{8}|\d{14}", text, re.ASCII):  # the same without marks
+        clock = f"T{text[8:10]}:{text[10:12]}:{text[12:]}" if text[8:] else ""
+        text = f"{text[:4]}-{text[4:6]}-{text[6:8]}{clock}"
     match = MOMENT.fullmatch(text)
     if not match:
         return None
