@@ -152,8 +152,10 @@ def test_both_ways_see_one_snapshot(warehouse: Warehouse) -> None:
 
 def test_a_column_with_a_format_is_streamed_unless_its_values_are_listed(warehouse: Warehouse) -> None:
     warehouse.execute("CREATE TABLE people (day text, stamp timestamptz, epoch bigint, word text)")
-    for day, epoch, word in (("01/04/2014", 1396375560, " NYC"), ("13/04/2014", 0, "x"), ("04/13/2014", None, "nyc")):
-        warehouse.execute("INSERT INTO people VALUES (%s, now(), %s, %s)", day, epoch, word)
+    warehouse.execute(
+        "INSERT INTO people VALUES ('01/04/2014', now(), 1396375560, ' NYC'), ('13/04/2014', now(), 0, 'x'),"
+        " ('04/13/2014', now(), null, 'nyc')"
+    )
     bounds = {"min": "2014-01-01", "max": "2014-12-31", "bins": "month", "nullable": True}
     word = {"type": "category", "values": ["NYC"], "trim": True, "case": "ignore", "other": True}
     domain = domain_of({
