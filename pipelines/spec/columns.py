@@ -61,6 +61,23 @@ class Public(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
 
+def _also(*forms: dict[str, Any]) -> Any:
+    """For editors: a list that may be written in other forms too, which a validator turns into the list."""
+
+    def widened(schema: dict[str, Any]) -> None:
+        listed = {key: schema.pop(key) for key in ("type", "items", "minItems", "maxItems") if key in schema}
+        schema["anyOf"] = [listed, *forms]
+
+    return widened
+
+
+_KEYS = {"type": "object", "additionalProperties": False}
+_RANGE = {**_KEYS, "properties": {"from": {"type": "integer"}, "to": {"type": "integer"}}, "required": ["from", "to"]}
+_FILE = {**_KEYS, "properties": {"file": {"type": "string"}, "column": {"type": "string"}}, "required": ["file"]}
+_TEXT, _WORD = {"type": "string"}, {"type": ["string", "number", "boolean"]}
+_WORDS = {"type": "array", "items": _WORD}
+
+
 def _later(default: Any = None, **about: Any) -> Any:
     """A key that specs of earlier versions could not have: where it is left out, the spec's hash is what it was."""
     return Field(default, exclude_if=lambda value: value == default, **about)
@@ -70,7 +87,7 @@ class CategoryColumn(Public):
     """One of the listed values. Anything else becomes `other` if declared, else null, else the first value."""
 
     type: Literal["category"]
-    values: tuple[str | int, ...] = Field(min_length=1, max_length=MAX_BINS)
+    values: tuple[str | int, ...] = Field(min_length=1, max_length=MAX_BINS, json_schema_extra=_also(_RANGE, _FILE))
     ordered: bool = Field(False, description="true if the values are listed in a meaningful order")
     other: bool = Field(False, description="true to keep one code for every value not listed")
     nullable: bool = False
@@ -232,8 +249,12 @@ class BooleanColumn(Public):
 
     type: Literal["boolean"]
     nullable: bool = False
-    true: tuple[str, ...] = _later((), description="further words that are true", max_length=100)
-    false: tuple[str, ...] = _later((), description="further words that are false", max_length=100)
+    true: tuple[str, ...] = _later(
+        (), description="further words that are true", max_length=100, json_schema_extra=_also(_WORD, _WORDS)
+    )
+    false: tuple[str, ...] = _later(
+        (), description="further words that are false", max_length=100, json_schema_extra=_also(_WORD, _WORDS)
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -293,6 +314,7 @@ class Dated(Public):
         max_length=10,
         description="how dates are written: a strptime format such as %d.%m.%Y or several, tried in order; or epoch, "
         "epoch_ms, epoch_us, epoch_ns for numbers since 1970",
+        json_schema_extra=_also(_TEXT),
     )
     day_first: bool | None = _later(description="true: 01/04/2014 is 1 April; false: 4 January; left out: unreadable")
     zone: str | None = _later(
