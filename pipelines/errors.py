@@ -58,6 +58,12 @@ class ValidationFailed(UnderstudyError):
     exit_code = 5
 
 
+class NotUnderstood(ValidationFailed):
+    """More of a column than the spec allows was not understood; nothing was published."""
+
+    exit_code = 6
+
+
 class SourceError(UnderstudyError):
     """The private table cannot be reached or read."""
 

@@ -25,6 +25,7 @@ from fractions import Fraction
 import numpy as np
 
 from understudy.pipelines.counting.mechanism import MarginalNoise, one_table_noise
+from understudy.pipelines.counting.quality import quality_by_name
 from understudy.pipelines.counting.released import marginals_by_name
 from understudy.pipelines.counting.workload import Clique, noise_stds
 from understudy.pipelines.privacy.accounting import calibrate
@@ -84,6 +85,8 @@ class AdaptivePlan:
     rounds: int
     one_way: MarginalNoise
     each_round: RoundNoise
+    quality: tuple[Clique, ...] = ()
+    """How columns were understood, bought with the one-way marginals; the last stds of `one_way` are theirs."""
 
     @property
     def charges(self) -> tuple[PlannedCharge, ...]:
@@ -106,34 +109,46 @@ def plan_rounds(
     budget: Budget,
     relation: Relation,
     unit: Unit,
+    quality: tuple[Clique, ...] = (),
+    quality_share: float = 0.0,
 ) -> AdaptivePlan:
-    """The least noise at which one-way marginals and all rounds together stay within the budget."""
+    """The least noise at which one-way marginals, quality and all rounds together stay within the budget."""
     sensitivity = counts_sensitivity(relation, unit.max_rows)
 
     def at(level: float) -> AdaptivePlan:
         in_round = (1 - one_way_share) / (rounds * level * level)  # of mu^2
         z_one_way = level / math.sqrt(one_way_share)
-        stds = noise_stds((1 / columns,) * columns, planned(z_one_way), sensitivity)
+        shares = (1 / columns,) * columns
+        if quality:
+            first = one_way_share * (1 - quality_share) + quality_share
+            in_round *= 1 - quality_share
+            z_one_way = level / math.sqrt(first)
+            part = quality_share / first
+            shares = ((1 - part) / columns,) * columns + (part / len(quality),) * len(quality)
+        stds = noise_stds(shares, planned(z_one_way), sensitivity)
         z_round = 1 / math.sqrt(in_round * (1 - CHOICE_SHARE))
         epsilon = selection_epsilon(math.sqrt(in_round * CHOICE_SHARE))
         each_round = RoundNoise(epsilon, one_table_noise(planned(z_round), relation, unit))
-        return AdaptivePlan(tuple(candidates), rounds, MarginalNoise(stds, relation, unit), each_round)
+        return AdaptivePlan(tuple(candidates), rounds, MarginalNoise(stds, relation, unit), each_round, quality)
 
     return at(calibrate(lambda level: Composed(tuple(c.event for c in at(level).charges)), budget, relation))
 
 
 def measure_adaptively(
     plan: AdaptivePlan, counts: Callable[[Sequence[Clique]], list[np.ndarray]], model: Model, purchase: Purchase
-) -> list[tuple[Clique, np.ndarray, float]]:
-    """Run the rounds; returns (clique, noisy counts, std) of everything bought, one-way marginals first."""
-    one_ways = [(index,) for index in range(len(plan.one_way.stds))]
-    exact = dict(zip([*one_ways, *plan.candidates], counts([*one_ways, *plan.candidates]), strict=True))
-    released = _buy_one_ways(plan, [exact[clique] for clique in one_ways], purchase)
+) -> tuple[list[tuple[Clique, np.ndarray, float]], dict[str, np.ndarray]]:
+    """Run the rounds; returns (clique, noisy counts, std) of every marginal bought, one-way marginals first, and the
+    noisy cells of quality by their names."""
+    one_ways = [(index,) for index in range(len(plan.one_way.stds) - len(plan.quality))]
+    wanted = [*one_ways, *plan.candidates, *plan.quality]
+    exact = dict(zip(wanted, counts(wanted), strict=True))
+    cells = quality_by_name([exact[clique] for clique in plan.quality])
+    released, bought = _buy_one_ways(plan, [exact[clique] for clique in one_ways], cells, purchase)
     for charge in plan.charges[1:]:
         copy = model(released)
         expected = {clique: np.rint(copy(clique)).astype(np.int64) for clique in plan.candidates}
         released.append(_buy_round(plan, charge, exact, expected, purchase))
-    return released
+    return released, {name: bought.arrays[name] for name in cells}
 
 
 def scores(exact: Sequence[np.ndarray], expected: Sequence[np.ndarray], round_std: float) -> np.ndarray:
@@ -148,11 +163,12 @@ def scores(exact: Sequence[np.ndarray], expected: Sequence[np.ndarray], round_st
 
 
 def _buy_one_ways(
-    plan: AdaptivePlan, exact: list[np.ndarray], purchase: Purchase
-) -> list[tuple[Clique, np.ndarray, float]]:
-    facts = {"stds": list(plan.one_way.stds)}
-    bought = purchase(plan.charges[0], Mechanism(plan.one_way, marginals_by_name(exact), ONE_WAY_STAGE, facts))
-    return [((i,), bought.arrays[f"marginal_{i}"], std) for i, std in enumerate(bought.facts["stds"])]
+    plan: AdaptivePlan, exact: list[np.ndarray], cells: dict[str, np.ndarray], purchase: Purchase
+) -> tuple[list[tuple[Clique, np.ndarray, float]], Measurement]:
+    facts = {"stds": list(plan.one_way.stds[: len(exact)])}
+    everything = {**marginals_by_name(exact), **cells}
+    bought = purchase(plan.charges[0], Mechanism(plan.one_way, everything, ONE_WAY_STAGE, facts))
+    return [((i,), bought.arrays[f"marginal_{i}"], std) for i, std in enumerate(bought.facts["stds"])], bought
 
 
 def _buy_round(

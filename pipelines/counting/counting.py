@@ -84,13 +84,14 @@ def add_bounded(tally: Tally, found: Sequence[Candidates], unit: Unit) -> None:
 
 def add_batch(tally: Tally, batch: pa.RecordBatch, domain: TableDomain) -> None:
     codes = tally.room(batch.num_rows)
-    encode_into(batch, {i: domain.columns[i] for i in tally.columns}, codes)
+    encode_into(batch, {i: domain.countable[i] for i in tally.columns}, codes)
     tally.add_codes(codes)
 
 
 def names_to_read(domain: TableDomain, columns: Sequence[int]) -> Sequence[str]:
     """What has to be read to count these columns."""
-    return [domain.names[i] for i in columns] if columns else domain.counted_names
+    named = dict.fromkeys(domain.names[domain.base_of(i)] for i in columns)
+    return list(named) if columns else domain.counted_names
 
 
 def add_counts(counts: Sequence[list[np.ndarray]]) -> list[np.ndarray]:
@@ -157,7 +158,7 @@ class LocalTable:
 
     def stream_counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
         """Counts by reading the rows here, also where a database could count them."""
-        sizes, threads = self.domain.sizes, self._threads
+        sizes, threads = self.domain.countable_sizes, self._threads
         if self.source.parts() is not None:
             add_one = partial(add_part, domain=self.domain, batch_rows=self.batch_rows)
             return count_items(self._parts, add_one, sizes, cliques, threads)
@@ -171,7 +172,7 @@ class LocalTable:
         for found in passes(self._parts, view, self.unit, self.key, self.batch_rows, self._threads):
             pieces = [each for each in found if each]
             add = partial(add_bounded, unit=self.unit)
-            totals.append(count_items(pieces, add, self.domain.sizes, cliques, self._threads))
+            totals.append(count_items(pieces, add, self.domain.countable_sizes, cliques, self._threads))
         return add_counts(totals)
 
     @cached_property

@@ -28,8 +28,8 @@ def is_cheaper(counter: GroupCounter, domain: TableDomain, cliques: Sequence[tup
     as much as one small GROUP BY.
     """
     used = {column for clique in cliques for column in clique}
-    if not used or len(used) > counter.most_columns:
-        return False
+    if not used or len(used) > counter.most_columns or max(used) >= len(domain.columns):
+        return False  # an engine that bins values itself does not tell how they were understood
     grouped = len(joint_groups(domain, cliques).groups) <= len(used)
     return grouped and all(counter.can_group(domain.columns[column]) for column in used)
 

@@ -66,6 +66,7 @@ def render_card(
         "cap_delta": escape(manifest.account.cap_delta),
         "account": escape(manifest.account.name),
         "steps": "".join(f"<li>{escape(step)}</li>" for step in manifest.steps),
+        "quality": _quality(manifest),
         "distributions": _distributions(encoded.columns, domain, measured),
         "pictures": _pictures(table, domain),
         "dependence": _dependence(encoded, domain),
@@ -80,6 +81,28 @@ def render_card(
     for key, value in fields.items():
         template = template.replace("{{ " + key + " }}", value)
     return template
+
+
+def _quality(manifest: Manifest) -> str:
+    """How much of each column was understood; nothing where that was not bought."""
+    if not manifest.quality:
+        return ""
+    rows = []
+    for fact in manifest.quality:
+        cells = "".join(f"<td>{_percent(share)}</td>" for share in fact.shares.values())
+        alarm = ' class="alarm"' if fact.alarming else ""
+        rows.append(f"<tr{alarm}><td>{escape(fact.column)}</td>{cells}<td>{fact.std:.2%}</td></tr>")
+    heads = "".join(f"<th>{escape(cell)}</th>" for cell in manifest.quality[0].shares)
+    alarming = [escape(fact.column) for fact in manifest.quality if fact.alarming]
+    told = f'<p class="alarm">Much of {", ".join(alarming)} was not understood: do not rely on it.</p>' * bool(alarming)
+    return (
+        f"<section><h2>How much was understood</h2>{told}<p class='sub'>Noisy shares of rows, bought with the "
+        f"measurement.</p><table><tr><th>column</th>{heads}<th>noise (std)</th></tr>{''.join(rows)}</table></section>"
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{min(max(share, 0.0), 1.0):.1%}"
 
 
 def _distributions(codes: Sequence[np.ndarray], domain: TableDomain, measured: dict[str, MeasuredColumn]) -> str:

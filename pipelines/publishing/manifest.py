@@ -17,6 +17,7 @@ from understudy.pipelines.spec.columns import Public
 from understudy.pipelines.spec.model import ReleaseSpec
 
 if TYPE_CHECKING:  # whoever reads a manifest needs no method
+    from understudy.pipelines.counting.quality import ColumnQuality
     from understudy.pipelines.methods.base import MethodPlan
 
 FORMAT = 1
@@ -66,6 +67,15 @@ class NoiseFact(Public):
     std: float
 
 
+class QualityFact(Public):
+    """Noisy shares of a column's rows: understood, null, unreadable, below and above the range, not listed."""
+
+    column: str
+    shares: dict[str, float]
+    std: float
+    alarming: bool
+
+
 class PublishedFile(Public):
     path: str
     sha256: str
@@ -83,6 +93,7 @@ class Manifest(Public):
     method: str
     steps: tuple[str, ...]
     noise: tuple[NoiseFact, ...]
+    quality: tuple[QualityFact, ...] = Field((), exclude_if=lambda facts: not facts)
     rows: int
     columns: tuple[str, ...]
     spec_hash: str
@@ -116,6 +127,20 @@ def charged_event(stage: str, mid: str, event: Any, measurement_sha256: str) -> 
 
 def noise_facts(plan: MethodPlan[Any]) -> tuple[NoiseFact, ...]:
     return tuple(NoiseFact(query=line.query, numbers=line.numbers, std=line.std) for line in plan.noise)
+
+
+def quality_facts(qualities: Sequence[ColumnQuality]) -> tuple[QualityFact, ...]:
+    from understudy.pipelines.table.domain import CELLS
+
+    return tuple(
+        QualityFact(
+            column=each.column,
+            shares=dict(zip(CELLS, each.shares, strict=True)),
+            std=each.std,
+            alarming=each.is_alarming,
+        )
+        for each in qualities
+    )
 
 
 _WHERE = {"uri", "table", "id", "external"}

@@ -5,7 +5,8 @@ All of it is judged from the public contract and from released numbers, so its r
 
 from __future__ import annotations
 
-from understudy.pipelines.errors import ValidationFailed
+from understudy.pipelines.counting.quality import qualities_of
+from understudy.pipelines.errors import NotUnderstood, ValidationFailed
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.generating import rows_wanted
@@ -26,6 +27,7 @@ def require_sound(
     verdict: Verdict = breaches,
 ) -> list[Agreement]:
     """How the table agrees with what was released, or ValidationFailed. `verdict` runs the checks of the contract."""
+    require_understood(measured, planned)
     contract = contract_of(planned.domain, rows_wanted(rows, planned))
     failures = [str(check) for check in verdict(synthetic.table, checks_of(contract))]
     agreements = [] if failures else _agreements(synthetic, measured, planned)
@@ -39,6 +41,24 @@ def require_sound(
             "and run `understudy release --resume`, or fit and release again from Python; it spends nothing",
         )
     return agreements
+
+
+def require_understood(measured: Measurement, planned: Planned) -> None:
+    """NotUnderstood if a column passes a limit of `publish.refuse_if`, by noisy cells that were paid for."""
+    refuse_if = planned.spec.publish.refuse_if
+    limits = refuse_if.limits if refuse_if is not None else {}
+    passed = [
+        f"{quality.column}: {quality.share(cell):.1%} {cell} (limit {limit:.1%})"
+        for quality in qualities_of(measured, planned.domain)
+        for cell, limit in limits.items()
+        if quality.exceeds(cell, limit)
+    ]
+    if passed:
+        raise NotUnderstood(
+            f"{planned.spec.name!r} is not published: too much was not understood: {'; '.join(passed[:MOST_FAILURES])}",
+            "the paid measurement is kept. Declare how these columns are written (docs/formats.md), which is measured "
+            "and charged anew; or raise publish.refuse_if and run again, which is free",
+        )
 
 
 def _agreements(synthetic: Synthetic, measured: Measurement, planned: Planned) -> list[Agreement]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from understudy.pipelines.counting.quality import qualities_of
 from understudy.pipelines.counting.released import KIND, RESIDUALS, noisy_total, released_marginals, title
 from understudy.pipelines.methods.base import Agreement, MethodPlan
 from understudy.pipelines.privacy.accounting import composed_loss
@@ -21,6 +22,7 @@ from understudy.pipelines.publishing.manifest import (
     guarantee_of,
     noise_facts,
     public_spec,
+    quality_facts,
     software_versions,
 )
 from understudy.pipelines.publishing.targets.base import PreparedRelease, release_id
@@ -65,6 +67,7 @@ def prepare_release(
         method=spec.method.name,
         steps=planned.plan.steps,
         noise=noise_facts(_as_drawn(planned, measured)),
+        quality=quality_facts(qualities_of(measured, planned.domain)),
         rows=table.num_rows,
         columns=tuple(table.column_names),
         spec_hash=approval.requests[0].spec_hash,

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.table.coding.encode import code_type, encode_column
-from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.domain import DomainColumn, TableDomain
 from understudy.pipelines.table.reading.values import read_numbers
 from understudy.pipelines.table.tensors import read_tensor
 
@@ -45,7 +45,11 @@ class View(Protocol):
 
 @dataclass(frozen=True)
 class CodeView:
-    """Keeps the codes of some columns. Which rows of an entity stay depends on the codes of all."""
+    """Keeps the codes of some columns, and how some were understood (the higher numbers of `used`, which is sorted).
+
+    Which rows of an entity stay depends on the codes of all columns; among rows of equal codes, on how they were
+    understood.
+    """
 
     domain: TableDomain
     used: Sequence[int]
@@ -59,9 +63,15 @@ class CodeView:
         return self._type.itemsize * len(self.used)
 
     def look(self, batch: pa.RecordBatch) -> Seen:
-        codes = _codes(batch, self.domain, self._type)
-        everything = list(self.used) == list(range(len(self.domain.columns)))
-        return Seen(_bytes(codes), None, codes if everything else np.ascontiguousarray(codes[:, list(self.used)]))
+        codes = _codes(batch, self.domain.columns, self._type)
+        width = len(self.domain.columns)
+        qualities = [self.domain.countable[i] for i in self.used if i >= width]
+        if not qualities:
+            everything = list(self.used) == list(range(width))
+            return Seen(_bytes(codes), None, codes if everything else np.ascontiguousarray(codes[:, list(self.used)]))
+        cells = _codes(batch, qualities, self._type)
+        kept = np.concatenate([codes[:, [i for i in self.used if i < width]], cells], axis=1)
+        return Seen(_bytes(codes), _bytes(cells), np.ascontiguousarray(kept))
 
     @property
     def _type(self) -> np.dtype:
@@ -88,7 +98,9 @@ class RecordView:
         parts += [_bytes(read_tensor(batch.column(each.name), each) + np.float32(0.0)) for each in self.domain.tensors]
         values = [_plain(batch.column(name)) for name in self.columns]
         kept = pa.table(values, names=list(self.columns))
-        return Seen(_bytes(_codes(batch, self.domain, _code_type(self.domain))), np.concatenate(parts, axis=1), kept)
+        return Seen(
+            _bytes(_codes(batch, self.domain.columns, _code_type(self.domain))), np.concatenate(parts, axis=1), kept
+        )
 
 
 def _code_type(domain: TableDomain) -> np.dtype:
@@ -100,10 +112,10 @@ def _plain(values: pa.Array) -> pa.Array:
     return values.dictionary.take(values.indices) if pa.types.is_dictionary(values.type) else values
 
 
-def _codes(batch: pa.RecordBatch, domain: TableDomain, type_: np.dtype) -> np.ndarray:
+def _codes(batch: pa.RecordBatch, columns: Sequence[DomainColumn], type_: np.dtype) -> np.ndarray:
     """(rows, columns): a row's codes lie together, since rows are moved about."""
-    codes = np.empty((len(domain.columns), batch.num_rows), type_)
-    for place, column in enumerate(domain.columns):
+    codes = np.empty((len(columns), batch.num_rows), type_)
+    for place, column in enumerate(columns):
         codes[place] = encode_column(batch.column(column.name), column)
     return np.ascontiguousarray(codes.T)
 

@@ -99,6 +99,14 @@ class PrivacySpec(Public):
     epsilon: Decimal = Field(gt=0, le=100, description="what the release may cost; smaller is more private and noisier")
     delta: Decimal = Field(gt=0, lt=1, description="far below one over the number of entities, such as 1e-6")
     noise: Literal["rounded", "opendp"] = Field("rounded", description="sampler of the integer Gaussian noise")
+    quality: float | None = Field(
+        None,
+        gt=0,
+        le=0.5,
+        description="privpgd: part of the budget, such as 0.02, that tells how much of each column was understood, "
+        "null, unreadable, out of range or not listed",
+        exclude_if=lambda share: share is None,  # specs older than this key keep their hash and their event
+    )
 
     @field_validator("epsilon", "delta")
     @classmethod
@@ -164,6 +172,20 @@ class GenerateSpec(Public):
     rules: tuple[Rule, ...] = Field((), description="public knowledge that every published row obeys")
 
 
+class RefuseSpec(Public):
+    """Shares of a column's rows above which nothing is published; judged by the noisy cells that `quality` bought."""
+
+    unreadable: float | None = Field(None, ge=0, le=1, description="values that were not understood")
+    null: float | None = Field(None, ge=0, le=1, description="missing values")
+    below: float | None = Field(None, ge=0, le=1, description="values below the declared range")
+    above: float | None = Field(None, ge=0, le=1, description="values above the declared range")
+    other: float | None = Field(None, ge=0, le=1, description="values that are not listed")
+
+    @property
+    def limits(self) -> dict[str, float]:
+        return {cell: limit for cell, limit in self.model_dump().items() if limit is not None}
+
+
 class PublishSpec(Public):
     to: str = Field(
         description="a directory, duckdb:///file.duckdb, postgresql://user@host/database, or s3://bucket/path",
@@ -173,6 +195,11 @@ class PublishSpec(Public):
     rows: int | None = Field(None, ge=1, le=1_000_000_000, description="rows to publish; default: the noisy total")
     approval: Literal["none", "required"] = Field("none", description="required: the run pauses for a person's yes")
     keep: int | None = Field(None, ge=1, description="how many releases keep their data; older ones are retired")
+    refuse_if: RefuseSpec | None = Field(
+        None,
+        description="publish nothing if more of a column than this was not understood: {unreadable: 0.02}",
+        exclude_if=lambda limits: limits is None,
+    )
 
     @field_validator("to")
     @classmethod
@@ -186,7 +213,7 @@ class PublishSpec(Public):
     @property
     def identity(self) -> dict[str, Any]:
         """What makes two publications different ones: not who approves them, nor how long they are kept."""
-        return self.model_dump(mode="json", exclude={"approval", "keep"})
+        return self.model_dump(mode="json", exclude={"approval", "keep", "refuse_if"})
 
 
 class ComputeSpec(Public):
@@ -285,6 +312,10 @@ class ReleaseSpec(Public):
             raise ValueError(f"generate.rules are kept by the method privpgd only, not by {self.method.name}")
         if self.method.name != "mixing" and (self.generate.denoise or self.generate.image):
             raise ValueError(f"generate.denoise and generate.image are for the method mixing, not {self.method.name}")
+        if self.privacy.quality is not None and self.method.name != "privpgd":
+            raise ValueError(f"privacy.quality is measured by the method privpgd only, not by {self.method.name}")
+        if self.publish.refuse_if is not None and self.publish.refuse_if.limits and self.privacy.quality is None:
+            raise ValueError("publish.refuse_if is judged by what privacy.quality buys; set privacy.quality: 0.02")
         tensors = ", ".join(name for name, column in self.columns.items() if column.type == "tensor")
         if tensors and self.method.name != "kernel":
             raise ValueError(f"tensors ({tensors}) are copied by the method kernel only, not by {self.method.name}")

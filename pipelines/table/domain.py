@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -40,7 +41,16 @@ from understudy.pipelines.table.binning import (
 )
 from understudy.pipelines.table.scales import Scale, ScaleName
 
-__all__ = ["EPOCH", "MICROSECONDS_A_DAY", "DomainColumn", "Kind", "TableDomain", "TensorDomain"]
+__all__ = [
+    "CELLS",
+    "EPOCH",
+    "MICROSECONDS_A_DAY",
+    "DomainColumn",
+    "Kind",
+    "QualityColumn",
+    "TableDomain",
+    "TensorDomain",
+]
 
 AnyForm = TypeVar("AnyForm", NumberForm, DateForm, TruthForm, WordForm)
 Kind = Literal["category", "integer", "number", "boolean", "date", "datetime"]
@@ -158,6 +168,37 @@ class DomainColumn:
         return labels + ["other"] * self.has_other + ["null"] * self.nullable
 
 
+CELLS = ("fine", "null", "unreadable", "below", "above", "other")
+"""What became of a value: understood, missing, not understood, out of the declared range on either side, not listed."""
+
+
+@dataclass(frozen=True)
+class QualityColumn(DomainColumn):
+    """The same column with codes that say how its values were understood, CELLS, and not which they are.
+
+    Each row falls into one cell, decided by its own value alone.
+    """
+
+    @classmethod
+    def of(cls, column: DomainColumn) -> QualityColumn:
+        return cls(**{field.name: getattr(column, field.name) for field in fields(column)})
+
+    @property
+    def size(self) -> int:
+        return len(CELLS)
+
+    @property
+    def fallback_code(self) -> int:
+        return CELLS.index("unreadable")
+
+    @property
+    def missing_code(self) -> int:
+        return CELLS.index("null")
+
+    def code_labels(self) -> list[str]:
+        return list(CELLS)
+
+
 @dataclass(frozen=True)
 class TensorDomain:
     """A column of tensors: `shape` numbers a row, laid out row by row, each from `low` to `high`."""
@@ -235,6 +276,23 @@ class TableDomain:
     @property
     def sizes(self) -> tuple[int, ...]:
         return tuple(column.size for column in self.columns)
+
+    @cached_property
+    def countable(self) -> tuple[DomainColumn, ...]:
+        """What the numbers in a clique stand for: the columns, and after them how each of them was understood."""
+        return self.columns + tuple(QualityColumn.of(column) for column in self.columns)
+
+    @cached_property
+    def countable_sizes(self) -> tuple[int, ...]:
+        return tuple(column.size for column in self.countable)
+
+    def quality_of(self, index: int) -> int:
+        """The number of a column's quality in a clique."""
+        return len(self.columns) + index
+
+    def base_of(self, index: int) -> int:
+        """The column that a number in a clique is about."""
+        return index % len(self.columns)
 
     def index(self, name: str) -> int:
         return self.names.index(name)

@@ -121,7 +121,7 @@ class DaskTable:
 
 @discreet("counting")
 def count_part(part: Part, job: Job) -> Sealed[list[np.ndarray]]:
-    tally = Tally(job.domain.sizes, job.cliques)
+    tally = Tally(job.domain.countable_sizes, job.cliques)
     add_part(tally, part, job.domain, job.batch_rows)
     return Sealed(tally.marginals())
 
@@ -149,7 +149,7 @@ def merge_candidates(found: Sequence[Sealed[Candidates | None]], job: Job) -> Se
 
 @discreet("counting")
 def count_bounded(found: Sealed[Candidates | None], job: Job) -> Sealed[list[np.ndarray]]:
-    tally = Tally(job.domain.sizes, job.cliques)
+    tally = Tally(job.domain.countable_sizes, job.cliques)
     if found.value is not None:
         add_bounded(tally, [found.value], job.unit)
     return Sealed(tally.marginals())

@@ -134,6 +134,10 @@ def cautions(spec: ReleaseSpec) -> list[str]:
     if strict:
         found.append(f"{', '.join(strict)}: neither nullable nor `other`; unreadable values count as the first value")
     found += format_advice(spec)
+    if spec.method.name != "privpgd":
+        found.append(f"{spec.method.name} does not measure how much of each column is understood")
+    elif spec.privacy.quality is None:
+        found.append("how much of each column is understood is not measured; privacy.quality: 0.02 buys it")
     if float(spec.privacy.delta) > 1e-4:
         found.append(f"delta {spec.privacy.delta} is large; it should be far below one over the number of entities")
     return found

@@ -24,6 +24,7 @@ privacy:
   unit: {entity: patient_id, max_rows: 4}   # hides a whole patient; at most 4 of their visits are used
   epsilon: 1.0
   delta: 1e-6
+  quality: 0.02                       # of the budget, to learn how much of each column was understood
 columns:
   visit_id:    {type: identifier, action: surrogate}
   patient_id:  {type: identifier, action: drop}

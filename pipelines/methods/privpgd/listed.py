@@ -15,12 +15,15 @@ import numpy as np
 
 from understudy.pipelines.counting.lifted import Residual, Residuals
 from understudy.pipelines.counting.mechanism import noise_multiplier
+from understudy.pipelines.counting.quality import quality_by_name, quality_cliques, quality_fact, quality_shares
 from understudy.pipelines.counting.released import RESIDUALS, residual_facts, residuals_by_name, title
 from understudy.pipelines.counting.residuals import ResidualNoise, residual_noise
 from understudy.pipelines.counting.shares import ResidualWorkload, share_out, subsets, widest_of
 from understudy.pipelines.counting.workload import Clique, choose_cliques
+from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PrivateTable
 from understudy.pipelines.methods.privpgd.options import PrivPGDOptions
+from understudy.pipelines.methods.privpgd.rounds import quality_lines, quality_steps
 from understudy.pipelines.methods.privpgd.statistics import Region, region_of, statistic_key
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
@@ -41,6 +44,8 @@ class ListedDesign:
     focus: frozenset[int] = frozenset()
     without_focus: ListedDesign | None = None
     """The same without `focus`, to tell who pays for it."""
+    quality: tuple[Clique, ...] = ()
+    """How columns were understood, where the spec asks for it; noised beside, after the regions."""
 
     @property
     def counted(self) -> tuple[Clique, ...]:
@@ -69,25 +74,35 @@ def _design(
         focus=focus,
     )
     extra = [statistic.share for statistic in options.statistics.values()]
+    if privacy.quality is not None:
+        extra += quality_shares(privacy.quality, domain)
+    if math.fsum(extra) >= 1:
+        raise SpecError("privacy.quality and method.statistics leave no budget for marginals", "lower their shares")
     shares = [share * (1 - math.fsum(extra)) for share in workload.shares]
     shapes = [tuple(domain.sizes[column] for column in clique) for clique in workload.measured]
     noise = residual_noise(shapes, shares, extra, z, privacy.relation, unit, privacy.noise)
     regions = tuple((name, region_of(one, domain)) for name, one in options.statistics.items())
+    quality = quality_cliques(domain) if privacy.quality is not None else ()
     without = _design(spec, options, domain, z, frozenset()) if focus else None
-    return ListedDesign(workload, regions, noise, focus, without)
+    return ListedDesign(workload, regions, noise, focus, without, tuple(quality))
 
 
 def measure_listed(
     table: PrivateTable, spec: ReleaseSpec, design: ListedDesign, charge: PlannedCharge, purchase: Purchase
 ) -> Measurement:
-    counted = table.counts([*design.counted, *(region.clique for _, region in design.regions)])
+    regions = [region.clique for _, region in design.regions]
+    counted = table.counts([*design.counted, *regions, *design.quality])
     widest, rest = counted[: len(design.counted)], counted[len(design.counted) :]
     exact = residuals_by_name(_summed_out(design.workload.measured, design.counted, widest))
-    regions = zip(design.regions, rest, strict=True)
-    inside = {statistic_key(name): region.count(counts) for (name, region), counts in regions}
+    inside = {
+        statistic_key(name): region.count(counts)
+        for (name, region), counts in zip(design.regions, rest[: len(regions)], strict=True)
+    }
+    cells = quality_by_name(rest[len(regions) :])
     total = int(widest[0].sum()) if _total_is_public(spec) else None
     facts = residual_facts(design.workload, design.noise, table.domain, total)
-    return purchase(charge, Mechanism(design.noise, {**exact, **inside}, RESIDUALS, facts))
+    facts |= quality_fact(design.quality, design.noise.beside)
+    return purchase(charge, Mechanism(design.noise, {**exact, **inside, **cells}, RESIDUALS, facts))
 
 
 def describe_listed(design: ListedDesign, domain: TableDomain) -> MethodPlan[Any]:
@@ -97,8 +112,10 @@ def describe_listed(design: ListedDesign, domain: TableDomain) -> MethodPlan[Any
         NoiseLine(title(clique, domain), _cells(clique, domain), math.sqrt(told.variance(clique)))
         for clique in workload.asked
     )
-    bought = zip(design.regions, noise.beside.stds if noise.beside else (), strict=True)
+    beside = noise.beside.stds if noise.beside else ()
+    bought = zip(design.regions, beside[: len(design.regions)], strict=True)
     lines += tuple(NoiseLine(f"statistic {name}", 1, std) for (name, _), std in bought)
+    lines += quality_lines(design.quality, beside)
     wide = sum(len(clique) > 1 for clique in workload.asked)
     return MethodPlan(
         method="privpgd",
@@ -106,6 +123,7 @@ def describe_listed(design: ListedDesign, domain: TableDomain) -> MethodPlan[Any
         noise=lines,
         steps=(
             f"count {wide} marginals and {len(workload.asked) - wide} one-way marginals exactly",
+            *quality_steps(design.quality),
             "add rounded Gaussian noise, once",
             "move particles until their marginals fit the noisy ones",
         ),

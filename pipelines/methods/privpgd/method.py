@@ -16,6 +16,7 @@ import pyarrow as pa
 from understudy.pipelines.counting.adaptive import AdaptivePlan, measure_adaptively
 from understudy.pipelines.counting.counting import count_marginals
 from understudy.pipelines.counting.lifted import Residuals
+from understudy.pipelines.counting.quality import quality_fact
 from understudy.pipelines.counting.released import (
     KIND,
     RESIDUALS,
@@ -68,10 +69,11 @@ class PrivPGDMethod:
     ) -> Measurement:
         design, domain = plan.design, table.domain
         if isinstance(design, AdaptivePlan):
-            bought = measure_adaptively(design, table.counts, quick_copy(grid_of(domain)), purchase)
+            bought, cells = measure_adaptively(design, table.counts, quick_copy(grid_of(domain)), purchase)
             cliques, marginals, stds = zip(*bought, strict=True)
             facts = marginal_facts(cliques, stds, design.one_way.sampler, domain, None)
-            return Measurement(KIND, facts, marginals_by_name(marginals))
+            facts |= quality_fact(design.quality, design.one_way)
+            return Measurement(KIND, facts, {**marginals_by_name(marginals), **cells})
         return measure_listed(table, spec, design, plan.charges[0], purchase)
 
     def generate(

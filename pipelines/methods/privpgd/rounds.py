@@ -10,6 +10,7 @@ import numpy as np
 
 from understudy.pipelines.counting.adaptive import AdaptivePlan, Model, plan_rounds
 from understudy.pipelines.counting.counting import count_marginals
+from understudy.pipelines.counting.quality import quality_cliques
 from understudy.pipelines.counting.released import Released, estimated_total, title
 from understudy.pipelines.counting.workload import Clique, choose_cliques
 from understudy.pipelines.methods.base import MethodPlan, NoiseLine
@@ -17,7 +18,7 @@ from understudy.pipelines.methods.privpgd.options import PrivPGDOptions
 from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.coding.encode import EncodedBatch
-from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.domain import CELLS, TableDomain
 
 QUICK_ROWS = 20_000
 QUICK_EPOCHS = 12
@@ -38,7 +39,20 @@ def plan_adaptive(spec: ReleaseSpec, options: PrivPGDOptions, domain: TableDomai
         privacy.budget,
         privacy.relation,
         privacy.protected_unit,
+        tuple(quality_cliques(domain)) if privacy.quality is not None else (),
+        privacy.quality or 0.0,
     )
+
+
+def quality_lines(quality: Sequence[Clique], stds: Sequence[float]) -> tuple[NoiseLine, ...]:
+    """How columns were understood: the last of the stds are theirs, and alike."""
+    if not quality:
+        return ()
+    return (NoiseLine("how each column was understood", len(quality) * len(CELLS), stds[-1]),)
+
+
+def quality_steps(quality: Sequence[Clique]) -> tuple[str, ...]:
+    return ("count how many values of each column were understood, null, unreadable, out of range",) if quality else ()
 
 
 def default_rounds(columns: int) -> int:
@@ -48,7 +62,7 @@ def default_rounds(columns: int) -> int:
 def describe_rounds(plan: AdaptivePlan, domain: TableDomain) -> MethodPlan[Any]:
     one_ways = tuple(
         NoiseLine(name, size, std)
-        for name, size, std in zip(domain.names, domain.sizes, plan.one_way.stds, strict=True)
+        for name, size, std in zip(domain.names, domain.sizes, plan.one_way.stds, strict=False)
     )
     largest = max(plan.candidates, key=lambda clique: math.prod(domain.sizes[index] for index in clique))
     cells = math.prod(domain.sizes[index] for index in largest)
@@ -58,9 +72,10 @@ def describe_rounds(plan: AdaptivePlan, domain: TableDomain) -> MethodPlan[Any]:
     return MethodPlan(
         method="privpgd",
         charges=plan.charges,
-        noise=(*one_ways, chosen),
+        noise=(*one_ways, chosen, *quality_lines(plan.quality, plan.one_way.stds)),
         steps=(
             f"count {len(one_ways)} one-way marginals and {len(plan.candidates)} candidates exactly",
+            *quality_steps(plan.quality),
             "release the one-way marginals with rounded Gaussian noise",
             f"{plan.rounds} times: choose the candidate the copy gets most wrong, privately, and release it with noise",
             "move particles until their marginals fit the noisy ones",

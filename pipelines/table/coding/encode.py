@@ -24,9 +24,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from understudy.pipelines.table.coding.bucketing import bins_of, bucket, look_up
+from understudy.pipelines.table.coding.cells import cells_of
 from understudy.pipelines.table.coding.whole_numbers import table_of
-from understudy.pipelines.table.domain import DomainColumn, TableDomain
-from understudy.pipelines.table.reading.arrow import nulls, plain, unboxed
+from understudy.pipelines.table.domain import DomainColumn, QualityColumn, TableDomain
+from understudy.pipelines.table.reading.arrow import is_text, nulls, plain, unboxed
 from understudy.pipelines.table.reading.values import Reading, read
 
 
@@ -51,8 +52,19 @@ def encode(batch: pa.RecordBatch | pa.Table, domain: TableDomain) -> EncodedBatc
 
 def encode_into(batch: pa.RecordBatch, columns: Mapping[int, DomainColumn], codes: np.ndarray) -> None:
     """Write the codes of each of the columns to the row of `codes` that is numbered so."""
-    for row, column in columns.items():
-        codes[row] = encode_column(batch.column(column.name), column)
+    for name in dict.fromkeys(column.name for column in columns.values()):
+        its = {row: column for row, column in columns.items() if column.name == name}
+        for row, found in encode_views(batch.column(name), its).items():
+            codes[row] = found
+
+
+def encode_views(values: pa.Array, columns: Mapping[int, DomainColumn]) -> dict[int, np.ndarray]:
+    """The codes of one column as several see it, its codes and how it was understood; text is read once for all."""
+    values = plain(values)
+    if len(columns) < 2 or not is_text(values.type):
+        return {row: encode_column(values, column) for row, column in columns.items()}
+    reading = read(values, next(iter(columns.values())))
+    return {row: codes_of(reading, column) for row, column in columns.items()}
 
 
 def encode_column(values: pa.Array | pa.ChunkedArray, column: DomainColumn) -> np.ndarray:
@@ -77,6 +89,8 @@ def _by_value(values: pa.Array, column: DomainColumn) -> np.ndarray:
 
 def codes_of(reading: Reading, column: DomainColumn) -> np.ndarray:
     """The code of each value, given what it is."""
+    if isinstance(column, QualityColumn):
+        return cells_of(reading, column)
     codes = np.empty(len(reading.numbers), code_type(column.size))
     if column.kind in ("category", "boolean"):
         np.take(_codes_of_places(column), reading.numbers, out=codes, mode="clip")

@@ -1,0 +1,213 @@
+"""How much was understood: six cells a column, the same whatever counts them, inside the one event that is charged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.counting.test_mechanism import SameWords
+from tests.table.coding.strategies import DOMAIN, arrays, columns, odd_arrays
+from tests.warehouse import Warehouse
+from understudy.pipelines.counting.adaptive import AdaptivePlan
+from understudy.pipelines.counting.counting import LocalTable
+from understudy.pipelines.counting.pushdown import count_in_engine
+from understudy.pipelines.counting.pushdown_postgresql import count_in_postgresql
+from understudy.pipelines.counting.quality import ColumnQuality, quality_by_name, quality_cliques
+from understudy.pipelines.counting.released import marginals_by_name
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.methods.privpgd.method import ListedDesign
+from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.privacy.accounting import composed_loss
+from understudy.pipelines.privacy.events import Gaussian
+from understudy.pipelines.privacy.relation import Relation, Unit
+from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
+from understudy.pipelines.sources.memory import ArrowSource
+from understudy.pipelines.sources.opening import open_source
+from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+from understudy.pipelines.spec.reading import spec_of
+from understudy.pipelines.table.coding.encode import encode_column, encode_views
+from understudy.pipelines.table.domain import CELLS, QualityColumn, TableDomain
+from understudy.pipelines.table.reading.values import NULL, UNDERSTOOD, UNLISTED, UNREADABLE, read
+
+COLUMNS: dict[str, dict[str, Any]] = {
+    "n": {"type": "number", "min": 0, "max": 10, "bins": 4, "nullable": True},
+    "d": {"type": "date", "min": "2014-01-01", "max": "2014-12-31", "bins": "month", "nullable": True},
+    "b": {"type": "boolean"},
+    "w": {"type": "category", "values": ["a", "b"], "other": True},
+}
+TEXTS = {
+    "n": ["5", "-1", "11", "10", "x", None, "", "NaN", "$3", "5,5"],
+    "d": ["2014-05-01", "2013-12-31", "2015-01-01", "2014-12-31 23:59", "01/04/2014", None, " ", "x", "20140401", "2"],
+    "b": ["yes", "0", "on", "maybe", "", None, "1.0", "x", "f", "2"],
+    "w": ["a", "b", "A", " a", "", None, "c", "a", "b", "x"],
+}
+EXPECTED = {"n": [3, 2, 3, 1, 1, 0], "d": [3, 2, 3, 1, 1, 0], "b": [5, 2, 3, 0, 0, 0], "w": [4, 1, 0, 0, 0, 5]}
+
+
+def spec(quality: float | None = 0.02, relation: str = "add_remove", method: Any = None, **more: Any) -> ReleaseSpec:
+    privacy = {"account": "a", "epsilon": 1, "delta": 1e-6, "relation": relation, **more}
+    return spec_of({
+        "name": "t", "source": {"uri": "t.parquet", "snapshot": "s"}, "publish": {"to": "out"}, "columns": COLUMNS,
+        "privacy": privacy | ({} if quality is None else {"quality": quality}), "method": method or {"name": "privpgd"},
+    })  # fmt: skip
+
+
+D = TableDomain.of(spec())
+
+
+def counted(table: Any, unit: Unit = Unit()) -> dict[str, list[int]]:
+    found = LocalTable(table, D, unit, b"k").counts([(0,), *quality_cliques(D), (0, 3)])
+    assert found[0].sum() == found[-1].sum()
+    return dict(zip(D.names, [cells.tolist() for cells in found[1:-1]], strict=True))
+
+
+def test_the_cells_of_each_column_are_told_apart() -> None:
+    assert counted(ArrowSource(pa.table(TEXTS))) == EXPECTED
+    coded = pa.table({name: pa.array(values).dictionary_encode() for name, values in TEXTS.items()})
+    assert counted(ArrowSource(coded)) == EXPECTED
+
+
+def test_engines_tell_the_same_cells_as_streaming(tmp_path: Path, warehouse: Warehouse) -> None:
+    words = TableDomain(D.columns[2:])
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
+        connection.register("given", pa.table(TEXTS))
+        connection.execute("CREATE TABLE t AS SELECT * FROM given")
+    cliques = [(0,), (0, 1), *quality_cliques(words)]
+    with_engine = count_in_engine(DuckDBSource(tmp_path / "t.duckdb", "t"), words, cliques)
+    assert [cells.tolist() for cells in with_engine[2:]] == [EXPECTED["b"], EXPECTED["w"]]
+    assert with_engine[1].sum() == 10
+
+    warehouse.execute("CREATE TABLE t (n double precision, d timestamp, b text, w text)")
+    warehouse.execute(
+        "INSERT INTO t VALUES (5, '2014-05-01', 'on', 'a'), (-1, '2013-12-31 23:59:59.999999', 'x', null),"
+        " (11, '2015-01-01', '1.0', 'z'), (10, '2014-12-31 23:59', null, 'b'), ('NaN', null, '0', ''),"
+        " ('Infinity', 'infinity', 'f', 'a'), (null, '0044-03-15 BC', '2', 'a')"
+    )
+    source: Any = open_source(SourceSpec(uri=warehouse.uri, table=f"{warehouse.schema}.t", snapshot="s"), tmp_path)
+    cliques = [(0,), (1, 3), *quality_cliques(D)]
+    table = LocalTable(source, D, Unit(), b"k")
+    engine, streamed = count_in_postgresql(source, D, cliques), table.stream_counts(cliques)
+    assert [each.tolist() for each in engine] == [each.tolist() for each in streamed]
+    assert streamed[2].tolist() == [2, 2, 1, 1, 1, 0]
+    assert streamed[3].tolist() == [2, 1, 2, 1, 1, 0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(arrays, odd_arrays), columns)
+def test_a_cell_is_the_kind_of_the_value_and_its_side_of_the_range(array: pa.Array, column: Any) -> None:
+    view = QualityColumn.of(column)
+    cells, codes = encode_column(array, view), encode_column(array, column)
+    both = encode_views(array, {0: column, 1: view})
+    assert both[0].tolist() == codes.tolist()
+    assert both[1].tolist() == cells.tolist()
+    assert cells.tolist() == [int(encode_column(array.slice(row, 1), view)[0]) for row in range(len(array))]
+    kinds = read(array, column).kinds(column)
+    named = np.array(CELLS)[cells]
+    assert set(named[kinds == NULL]) <= {"null"}
+    assert set(named[kinds == UNREADABLE]) <= {"unreadable"}
+    assert set(named[kinds == UNLISTED]) <= {"other"}
+    assert set(named[kinds == UNDERSTOOD]) <= {"fine", "below", "above"}
+    if column.kind not in ("category", "boolean"):
+        assert set(codes[named == "below"]) <= {0}
+        assert set(codes[named == "above"]) <= {column.value_codes - 1}
+
+
+values = st.fixed_dictionaries({name: st.sampled_from(texts) for name, texts in TEXTS.items()})
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(values, max_size=8),
+    st.lists(values, min_size=1, max_size=5),
+    st.lists(values, max_size=5),
+    st.sampled_from(Relation),
+    st.integers(0, 2**32),
+)
+def test_neighbour_replay(rest: list, mine: list, other: list, relation: Relation, seed: int) -> None:
+    """An entity of at most three counted rows moves everything that is drawn together by at most what is charged."""
+    unit = {"entity": "who", "max_rows": 3}
+    release = spec(relation=relation.value, unit=unit)
+    plan = method_named("privpgd").plan(release, D)
+    design: ListedDesign = plan.design
+    neighbour = other if relation is Relation.REPLACE_ONE else []
+    words = SameWords(seed), SameWords(seed)
+    drawn = []
+    for table, randomness in zip(((rest, mine), (rest, neighbour)), words, strict=True):
+        rows = [{**row, "who": f"r{i}"} for i, row in enumerate(table[0])] + [{**row, "who": "me"} for row in table[1]]
+        schema = pa.schema([(name, pa.string()) for name in (*COLUMNS, "who")])
+        source = ArrowSource(pa.Table.from_pylist(rows, schema))
+        exact = LocalTable(source, D, release.privacy.protected_unit, b"k").counts([*design.cliques, *design.quality])
+        everything = marginals_by_name(exact[: len(design.cliques)]) | quality_by_name(exact[len(design.cliques) :])
+        drawn.append(list(design.noise.draw(everything, randomness).values()))
+    assert words[0].sizes == words[1].sizes
+    moved = [(a - b) / std for a, b, std in zip(*drawn, design.noise.stds, strict=True)]
+    assert math.sqrt(sum(float((part**2).sum()) for part in moved)) <= 1 / _multiplier(plan) + 1e-9
+
+
+def _multiplier(plan: Any) -> float:
+    event = plan.charges[0].event
+    assert isinstance(event, Gaussian)
+    return event.noise_multiplier
+
+
+def test_it_is_the_same_event_and_a_fiftieth_of_it() -> None:
+    with_cells, without = (method_named("privpgd").plan(spec(quality), D) for quality in (0.02, None))
+    assert [charge.stage for charge in with_cells.charges] == [charge.stage for charge in without.charges]
+    assert _multiplier(with_cells) == pytest.approx(_multiplier(without), rel=1e-9)
+    bought: ListedDesign = with_cells.design
+    plain: ListedDesign = without.design
+    ratios = np.array(bought.noise.stds[: len(plain.cliques)]) / np.array(plain.noise.stds)
+    assert ratios == pytest.approx(1 / math.sqrt(0.98))
+    cells = bought.noise.stds[len(plain.cliques) :]
+    assert len(cells) == len(D.columns)
+    mu = 1 / _multiplier(with_cells)
+    assert sum(1 / std**2 for std in cells) == pytest.approx(0.02 * mu**2)
+    assert cells[0] == pytest.approx(GOLDEN_STD, rel=1e-6)
+    assert "how each column was understood" in [line.query for line in with_cells.noise]
+
+
+GOLDEN_STD = 59.0
+"""Of a cell at epsilon 1, delta 1e-6, four columns and a fiftieth of the budget: z sqrt(4 / 0.02)."""
+
+
+def test_adaptive_marginals_stay_within_the_budget_and_buy_it_first() -> None:
+    release = spec(method={"name": "privpgd", "marginals": "adaptive", "rounds": 3})
+    plan = method_named("privpgd").plan(release, D)
+    design: AdaptivePlan = plan.design
+    assert len(design.one_way.stds) == 2 * len(D.columns)
+    loss = composed_loss([charge.event for charge in plan.charges], 1e-6, Relation.ADD_REMOVE)
+    assert 0.98 < loss.epsilon <= 1
+    shares = [1 / std**2 for std in design.one_way.stds]
+    rounds = 3 / design.round_std**2 / (1 - 0.15)
+    assert sum(shares[4:]) / (sum(shares) + rounds) == pytest.approx(0.02, rel=0.1)
+
+
+def test_specs_without_the_key_are_as_they_were() -> None:
+    assert spec(None).hash != spec(0.02).hash
+    assert "quality" not in spec(None).model_dump(mode="json")["privacy"]
+
+
+@pytest.mark.parametrize("method", [{"name": "gaussian"}, {"name": "mixing", "label": "w"}, {"name": "kernel"}])
+def test_methods_that_cannot_tell_refuse_the_key(method: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="privpgd only"):
+        spec(method=method)
+
+
+@pytest.mark.parametrize(("share", "std", "limit", "above"), [(0.05, 0.01, 0.02, True), (0.05, 0.02, 0.02, False)])
+def test_a_limit_is_passed_beyond_what_noise_explains(share: float, std: float, limit: float, above: bool) -> None:
+    shares: Sequence[float] = (1 - share, 0, share, 0, 0, 0)
+    assert ColumnQuality("x", tuple(shares), std).exceeds("unreadable", limit) is above
+
+
+def test_every_column_kind_has_a_quality_view() -> None:
+    for column in DOMAIN.columns:
+        assert QualityColumn.of(column).size == len(CELLS)
