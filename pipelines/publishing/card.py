@@ -96,6 +96,7 @@ def _quality(manifest: Manifest) -> str:
     alarming = [escape(fact.column) for fact in manifest.quality if fact.alarming]
     told = f'<p class="alarm">Much of {", ".join(alarming)} was not understood: do not rely on it.</p>' * bool(alarming)
     return (
+        f"<style>.alarm, .alarm td {{ color: #b3261e; font-weight: 600 }}</style>"
         f"<section><h2>How much was understood</h2>{told}<p class='sub'>Noisy shares of rows, bought with the "
         f"measurement.</p><table><tr><th>column</th>{heads}<th>noise (std)</th></tr>{''.join(rows)}</table></section>"
     )

@@ -103,10 +103,10 @@ def test_the_dependent_pair_is_chosen_and_a_resumed_run_draws_nothing() -> None:
     first = rng.integers(0, 4, 20_000)
     codes = np.stack([first, first, rng.integers(0, 3, 20_000)], axis=1)
     plan, till = planned(rounds=1), Till()
-    released = measure_adaptively(plan, counts_of(codes), independent_model, till)
+    released, _ = measure_adaptively(plan, counts_of(codes), independent_model, till)
     assert [clique for clique, _, _ in released] == [(0,), (1,), (2,), (0, 1)]
     assert np.abs(released[3][1] - counts_of(codes)([(0, 1)])[0]).max() < 8 * plan.round_std
-    again = measure_adaptively(plan, counts_of(codes), independent_model, till)
+    again, _ = measure_adaptively(plan, counts_of(codes), independent_model, till)
     assert till.draws == 2
     assert all(np.array_equal(a[1], b[1]) for a, b in zip(released, again, strict=True))
 
@@ -115,11 +115,11 @@ def test_a_round_that_an_earlier_version_stored_is_read() -> None:
     """It kept the chosen clique among its facts."""
     codes = np.random.default_rng(0).integers(0, 3, (500, 3))
     plan, till = planned(rounds=1), Till()
-    released = measure_adaptively(plan, counts_of(codes), independent_model, till)
+    released, _ = measure_adaptively(plan, counts_of(codes), independent_model, till)
     sold = till.sold["round-001"]
     old = {**sold.facts, "clique": sold.arrays["clique"].tolist()}
     till.sold["round-001"] = replace(sold, facts=old, arrays={"marginal": sold.arrays["marginal"]})
-    again = measure_adaptively(plan, counts_of(codes), independent_model, till)
+    again, _ = measure_adaptively(plan, counts_of(codes), independent_model, till)
     assert again[3][0] == released[3][0]
     assert till.draws == 2
 

@@ -1,4 +1,8 @@
-"""How values were understood, as codes: one of six cells a row, by that row's value alone."""
+"""How values were understood, as codes: one of six cells a row, by that row's value alone.
+
+Theorem, relation, sensitivity, noise unit, reference. That a row touches one cell of each column is what the
+sensitivity of docs/proofs/quality.md rests on.
+"""
 
 from __future__ import annotations
 
