@@ -21,13 +21,14 @@ from tests.warehouse import Warehouse
 from understudy.pipelines.counting.adaptive import AdaptivePlan
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.counting.pushdown import is_cheaper
-from understudy.pipelines.counting.quality import ColumnQuality, quality_by_name, quality_cliques
-from understudy.pipelines.counting.released import marginals_by_name
+from understudy.pipelines.counting.quality import ColumnQuality, quality_cliques
+from understudy.pipelines.counting.residuals import ResidualNoise
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.methods.privpgd.method import ListedDesign
 from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Gaussian
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
 from understudy.pipelines.privacy.relation import Relation, Unit
 from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
 from understudy.pipelines.sources.memory import ArrowSource
@@ -136,23 +137,40 @@ values = st.fixed_dictionaries({name: st.sampled_from(texts) for name, texts in 
 )
 def test_neighbour_replay(rest: list, mine: list, other: list, relation: Relation, seed: int) -> None:
     """An entity of at most three counted rows moves everything that is drawn together by at most what is charged."""
-    unit = {"entity": "who", "max_rows": 3}
-    release = spec(relation=relation.value, unit=unit)
-    plan = method_named("privpgd").plan(release, D)
-    design: ListedDesign = plan.design
+    release = spec(relation=relation.value, unit={"entity": "who", "max_rows": 3})
+    method = method_named("privpgd")
+    plan = method.plan(release, D)
     neighbour = other if relation is Relation.REPLACE_ONE else []
+    offered: list[Mechanism[Any]] = []
+
+    def door(charge: PlannedCharge, mechanism: Mechanism[Any]) -> Measurement:
+        offered.append(mechanism)
+        return mechanism.draw(words[len(offered) - 1])
+
     words = SameWords(seed), SameWords(seed)
-    drawn = []
-    for table, randomness in zip(((rest, mine), (rest, neighbour)), words, strict=True):
-        rows = [{**row, "who": f"r{i}"} for i, row in enumerate(table[0])] + [{**row, "who": "me"} for row in table[1]]
+    for changed in (mine, neighbour):
+        rows = [{**row, "who": f"r{i}"} for i, row in enumerate(rest)] + [{**row, "who": "me"} for row in changed]
         schema = pa.schema([(name, pa.string()) for name in (*COLUMNS, "who")])
-        source = ArrowSource(pa.Table.from_pylist(rows, schema))
-        exact = LocalTable(source, D, release.privacy.protected_unit, b"k").counts([*design.cliques, *design.quality])
-        everything = marginals_by_name(exact[: len(design.cliques)]) | quality_by_name(exact[len(design.cliques) :])
-        drawn.append(list(design.noise.draw(everything, randomness).values()))
-    assert words[0].sizes == words[1].sizes
-    moved = [(a - b) / std for a, b, std in zip(*drawn, design.noise.stds, strict=True)]
-    assert math.sqrt(sum(float((part**2).sum()) for part in moved)) <= 1 / _multiplier(plan) + 1e-9
+        table = LocalTable(ArrowSource(pa.Table.from_pylist(rows, schema)), D, release.privacy.protected_unit, b"k")
+        method.measure(table, release, plan, door)
+    assert words[0].sizes == words[1].sizes  # control flow does not depend on the data
+    noise: ResidualNoise = plan.design.noise
+    assert noise.beside is not None
+    moved = [a.astype(float) - b for a, b in zip(*(list(each.exact.values()) for each in offered), strict=True)]
+    residuals = zip(moved, noise.shapes, noise.stds, strict=False)
+    square = sum(float((_centred(part.reshape(shape)) ** 2).sum()) / std**2 for part, shape, std in residuals)
+    cells = list(zip(moved[len(noise.shapes) :], noise.beside.stds, strict=True))
+    assert [part.size for part, _ in cells] == [len(CELLS)] * len(D.columns)
+    square += sum(float((part**2).sum()) / std**2 for part, std in cells)
+    assert math.sqrt(square) <= 1 / _multiplier(plan) + 1e-9
+
+
+def _centred(table: np.ndarray) -> np.ndarray:
+    """G times a table without what is constant along an axis: what a release of residuals sees of it."""
+    table = table * math.prod(table.shape)
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
 
 
 def _multiplier(plan: Any) -> float:
@@ -165,14 +183,12 @@ def test_it_is_the_same_event_and_a_fiftieth_of_it() -> None:
     with_cells, without = (method_named("privpgd").plan(spec(quality), D) for quality in (0.02, None))
     assert [charge.stage for charge in with_cells.charges] == [charge.stage for charge in without.charges]
     assert _multiplier(with_cells) == pytest.approx(_multiplier(without), rel=1e-9)
-    bought: ListedDesign = with_cells.design
-    plain: ListedDesign = without.design
-    ratios = np.array(bought.noise.stds[: len(plain.cliques)]) / np.array(plain.noise.stds)
-    assert ratios == pytest.approx(1 / math.sqrt(0.98))
-    cells = bought.noise.stds[len(plain.cliques) :]
+    bought, plain = with_cells.design.noise, without.design.noise
+    assert np.array(bought.stds) / np.array(plain.stds) == pytest.approx(1 / math.sqrt(0.98))
+    assert plain.beside is None
+    cells = bought.beside.stds
     assert len(cells) == len(D.columns)
-    mu = 1 / _multiplier(with_cells)
-    assert sum(1 / std**2 for std in cells) == pytest.approx(0.02 * mu**2)
+    assert sum(1 / std**2 for std in cells) == pytest.approx(0.02 / _multiplier(with_cells) ** 2)
     assert cells[0] == pytest.approx(GOLDEN_STD, rel=1e-6)
     assert "how each column was understood" in [line.query for line in with_cells.noise]
 
