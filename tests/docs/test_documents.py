@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import pytest
 
 from tests import postgres
 from understudy.cli.reference import commands_page
+from understudy.pipelines.drafting.schema import shipped_schema, spec_schema
 from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import parse_tree, spec_of
@@ -99,6 +101,10 @@ def test_every_key_of_a_spec_is_documented_and_a_missing_one_is_found(part: str,
 def test_the_page_of_commands_is_what_the_program_says() -> None:
     page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     assert page == commands_page(), "run: make reference"
+
+
+def test_the_shipped_schema_is_that_of_the_spec() -> None:
+    assert json.loads(shipped_schema()) == spec_schema(), "run: make reference"
 
 
 def test_links_lead_somewhere() -> None:
