@@ -7,11 +7,8 @@ new one. A table that Understudy did not publish is never replaced, so a slip in
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.errors import PublishError, SpecError
@@ -20,6 +17,7 @@ from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.stored import StoredRelease
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
+from understudy.pipelines.publishing.targets.postgresql_loading import load, rows_of, swap
 from understudy.pipelines.publishing.targets.published_tables import (
     RELEASES,
     HeldTable,
@@ -33,8 +31,6 @@ from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.model import PublishSpec
 
 _DOING = "publishing"
-_TYPES = ((pa.types.is_boolean, "boolean"), (pa.types.is_integer, "bigint"), (pa.types.is_floating, "double precision"),
-          (pa.types.is_date, "date"), (pa.types.is_timestamp, "timestamp"))  # fmt: skip
 
 
 class PostgresTarget(TargetBase):
@@ -122,11 +118,12 @@ class PostgresTarget(TargetBase):
                 return published
             self._prepare_records(connection, schema)
             self._refuse_foreign_table(connection, schema)
-            staged = self._load(connection, schema, release.table)
+            staged = f"{self.table}__staged"
+            load(connection, schema, staged, release.table)
             fault_point("publish_staged")
-            file = file_of(f"{schema}.{self.table}", _rows(connection, schema, staged))
+            file = file_of(f"{schema}.{self.table}", rows_of(connection, schema, staged))
             manifest = manifest.model_copy(update={"files": (file,)})
-            self._swap(connection, schema, staged)
+            swap(connection, schema, self.table, staged)
             text = manifest.model_dump_json()
             self._record(connection, schema, manifest, text, release)
             fault_point("publish_before_pointer")
@@ -191,7 +188,7 @@ class PostgresTarget(TargetBase):
     def _intact(self, connection: Any, schema: str, manifest: Manifest) -> bool:
         if located(connection, f"{schema}.{self.table}") is None:
             return False
-        return list(manifest.files) == [file_of(f"{schema}.{self.table}", _rows(connection, schema, self.table))]
+        return list(manifest.files) == [file_of(f"{schema}.{self.table}", rows_of(connection, schema, self.table))]
 
     def _schema(self, connection: Any) -> str | None:
         if not self.given_schema:
@@ -240,58 +237,6 @@ class PostgresTarget(TargetBase):
         if found[2] != "r" or not ours:
             raise foreign(f"{schema}.{self.table}", str(self.database))
 
-    def _load(self, connection: Any, schema: str, table: pa.Table) -> str:
-        from psycopg import sql
-
-        staged = f"{self.table}__staged"
-        place = sql.Identifier(schema, staged)
-        columns = [
-            sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(_type(field.type))) for field in table.schema
-        ]
-        connection.execute(sql.SQL("CREATE TABLE {} ({})").format(place, sql.SQL(", ").join(columns)))
-        with (
-            connection.cursor() as cursor,
-            cursor.copy(sql.SQL("COPY {} FROM STDIN (FORMAT csv)").format(place)) as copy,
-        ):
-            for text in _csv_blocks(table):
-                copy.write(text)
-        return staged
-
-    def _swap(self, connection: Any, schema: str, staged: str) -> None:
-        from psycopg import sql
-
-        old = located(connection, f"{schema}.{self.table}")
-        if old is not None:
-            for grantee, privilege in connection.execute(
-                "SELECT CASE a.grantee WHEN 0 THEN NULL ELSE pg_catalog.pg_get_userbyid(a.grantee) END,"
-                " a.privilege_type FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a"
-                " WHERE c.oid = %s AND a.grantee <> c.relowner",
-                [old[3]],
-            ).fetchall():
-                connection.execute(
-                    sql.SQL("GRANT {} ON {} TO {}").format(
-                        sql.SQL(privilege),
-                        sql.Identifier(schema, staged),
-                        sql.Identifier(grantee) if grantee else sql.SQL("PUBLIC"),
-                    )
-                )
-            self._drop(connection, schema)
-        connection.execute(
-            sql.SQL("ALTER TABLE {} RENAME TO {}").format(sql.Identifier(schema, staged), sql.Identifier(self.table))
-        )
-
-    def _drop(self, connection: Any, schema: str) -> None:
-        import psycopg
-        from psycopg import sql
-
-        try:
-            connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(schema, self.table)))
-        except psycopg.errors.DependentObjectsStillExist:
-            raise PublishError(
-                f"views or other objects depend on {schema}.{self.table}, so it cannot be swapped",
-                "let them select from it through a function, or drop them before and create them after a release",
-            ) from None
-
     def _record(self, connection: Any, schema: str, manifest: Manifest, text: str, release: PreparedRelease) -> None:
         from psycopg import sql
 
@@ -309,28 +254,3 @@ class PostgresTarget(TargetBase):
         place = f"{self.database} table {schema}.{self.table}"
         where = place if current else f"{place} (since replaced by a newer release)"
         return Published(manifest, where, f"{self.database} table {schema}.{RELEASES}, column card", sha256_text(text))
-
-
-def _rows(connection: Any, schema: str, table: str) -> Iterator[bytes]:
-    """Each row as COPY writes it."""
-    from psycopg import sql
-
-    query = sql.SQL("COPY (SELECT * FROM {}) TO STDOUT (FORMAT csv)").format(sql.Identifier(schema, table))
-    with connection.cursor() as cursor, cursor.copy(query) as copy:
-        for row in copy:
-            yield bytes(row)
-
-
-def _type(type_: pa.DataType) -> str:
-    return next((name for matches, name in _TYPES if matches(type_)), "text")
-
-
-def _csv_blocks(table: pa.Table) -> Any:
-    """COPY's CSV: a null is bare, text is always quoted, so the empty text is not a null."""
-    import pyarrow.csv
-
-    for batch in table.to_batches(max_chunksize=65_536):
-        sink = pa.BufferOutputStream()
-        options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
-        pyarrow.csv.write_csv(batch, sink, options)
-        yield sink.getvalue().to_pybytes()
