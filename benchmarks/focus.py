@@ -19,7 +19,7 @@ from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
 from understudy.pipelines.methods.privpgd.engine import synthesize
 
 EPSILON = 0.2
-CASES = (("income_ny", 7_000), ("nist2019", 7_000), ("adult", 33_000), ("diabetes", 33_000))
+CASES = (("adult", 7_000), ("income_ny", 7_000), ("nist2019", 7_000), ("adult", 33_000), ("diabetes", 33_000))
 MOST_TESTED = 20_000
 
 

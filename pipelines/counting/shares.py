@@ -12,7 +12,7 @@ For columns of two values that is the rule. For wide ones it is not: what counts
 - Within an order, one-way residuals get more for more values, and the wider ones equal noise in every cell (or, by
   `split: cells`, less where there are more cells).
 The rule knows marginals, sizes and the noise that the budget asks for. It does not know the number of rows, which is
-private under ADD_REMOVE. Its constants were chosen on two of the benchmark's tables (docs/benchmarks.md).
+private under ADD_REMOVE. What its constants were chosen on: docs/benchmarks.md.
 """
 
 from __future__ import annotations
