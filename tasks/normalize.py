@@ -8,6 +8,7 @@ from understudy.pipelines.releasing.discretion import discreet
 from understudy.pipelines.releasing.measuring import contribution_key, counted_here
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.releasing.policy import Policy, scheduler_of
+from understudy.pipelines.sources.modelled import as_modelled
 from understudy.pipelines.sources.opening import Source
 from understudy.tasks.telling.retrying import unstored
 
@@ -27,4 +28,5 @@ def counted_by_dask(source: Source, planned: Planned) -> PrivateTable:
 
     spec = planned.spec
     unit, key = spec.privacy.protected_unit, contribution_key(spec)
+    source = as_modelled(source, planned.domain)
     return DaskTable(source, planned.domain, unit, key, scheduler=scheduler_of(spec, Policy.from_environment()))

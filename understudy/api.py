@@ -32,6 +32,7 @@ from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.spec.lists import with_lists
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec, spec_of
+from understudy.pipelines.spec.tables import with_tables
 
 if TYPE_CHECKING:
     from understudy.pipelines.drafting.draft import Draft
@@ -241,7 +242,15 @@ class Release:
         return str(self.prepared.card)
 
     def to_pandas(self) -> Any:
-        return self.table.to_pandas()
+        """As a frame, in which whole numbers stay whole where some are null."""
+        import pandas as pd
+
+        frame = self.table.to_pandas(integer_object_nulls=True)
+        for name, type_ in zip(self.table.schema.names, self.table.schema.types, strict=True):
+            if pa.types.is_integer(type_) and self.table.column(name).null_count:
+                unsigned = "U" if pa.types.is_unsigned_integer(type_) else ""
+                frame[name] = frame[name].astype(f"{unsigned}Int{type_.bit_width}")
+        return pd.DataFrame(frame)
 
     def sample(self, rows: int | None = None) -> pa.Table:
         """Further rows from the same measurement, for free."""
@@ -283,7 +292,7 @@ def _read_spec(spec: ReleaseSpec | Mapping[str, Any] | str | Path) -> ReleaseSpe
     tree = {**spec}
     if "snapshot" in tree:
         tree["source"] = {"uri": "memory", "snapshot": tree.pop("snapshot")}
-    return spec_of(with_lists({"publish": {"to": "releases"}, **tree}, Path()))
+    return spec_of(with_tables(with_lists({"publish": {"to": "releases"}, **tree}, Path()), Path()))
 
 
 def _workspace(home: str | Path | None, ledger: str | None) -> Workspace:

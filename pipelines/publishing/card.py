@@ -187,7 +187,9 @@ def _schema_table(manifest: Manifest, domain: TableDomain) -> str:
     for name in manifest.columns:
         column = next((column for column in domain.columns if column.name == name), None)
         tensor = next((tensor for tensor in domain.tensors if tensor.name == name), None)
-        if tensor is not None:
+        if (made := _made_of(name, domain)) is not None:
+            detail = made
+        elif tensor is not None:
             detail = f"{_shape(tensor)} from {tensor.low:g} to {tensor.high:g}"
         elif column is None:
             detail = "fresh ids, unrelated to the real ones"
@@ -195,8 +197,35 @@ def _schema_table(manifest: Manifest, domain: TableDomain) -> str:
             extras = [text for text, on in (("other", column.has_other), ("null", column.nullable)) if on]
             detail = f"{column.value_codes} {'values' if column.kind == 'category' else 'bins'}"
             detail += f" and {', '.join(extras)}" if extras else ""
-        rows.append(f"<tr><td>{escape(name)}</td><td>{escape(declared[name]['type'])}</td><td>{detail}</td></tr>")
-    return f"<table><tr><th>column</th><th>type</th><th>domain</th></tr>{''.join(rows)}</table>"
+        cells = f"<td>{escape(name)}</td><td>{escape(declared[name]['type'])}</td><td>{detail}</td>"
+        rows.append(f"<tr>{cells}<td>{_good_for(name, manifest)}</td></tr>")
+    head = "<tr><th>column</th><th>type</th><th>domain</th><th>told apart</th></tr>"
+    return f"<table>{head}{''.join(rows)}</table>"
+
+
+def _good_for(name: str, manifest: Manifest) -> str:
+    """How fine the column is, which values are exact, and what a reader must not believe."""
+    for one in manifest.fitness:
+        if one.column == name:
+            exact = f"; exactly {', '.join(one.exact[:8])}{' ...' * (len(one.exact) > 8)}" if one.exact else ""
+            careful = f' <strong class="caution">{escape(one.caution)}</strong>' if one.caution else ""
+            return escape(one.resolution + exact) + careful
+    return ""
+
+
+def _made_of(name: str, domain: TableDomain) -> str | None:
+    """How a column is put together that is not modelled as it stands."""
+    for split in domain.splits:
+        if split.name == name:
+            return "modelled by " + ", ".join(f"{part} ({column.value_codes})" for part, column in split.parts)
+    for lapse in domain.lapses:
+        if lapse.name == name:
+            return escape(f"{lapse.after.name} and up to {lapse.most:,} seconds, {lapse.seconds.value_codes} bins")
+    for made in domain.made:
+        if made.name == name:
+            by = f"looked up from {made.source}" if made.expression is None else f"= {made.expression.text}"
+            return escape(f"{by}, in every row; not measured")
+    return None
 
 
 def _shape(tensor: TensorDomain) -> str:

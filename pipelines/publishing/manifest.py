@@ -76,6 +76,15 @@ class QualityFact(Public):
     alarming: bool
 
 
+class ColumnFitness(Public):
+    """What a published column is good for: how fine it is, which values are exact, and what to be careful about."""
+
+    column: str
+    resolution: str
+    exact: tuple[str, ...] = ()
+    caution: str = ""
+
+
 class PublishedFile(Public):
     path: str
     sha256: str
@@ -99,6 +108,7 @@ class Manifest(Public):
     spec_hash: str
     spec: dict[str, Any]
     versions: dict[str, str]
+    fitness: tuple[ColumnFitness, ...] = ()
     files: tuple[PublishedFile, ...] = ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,14 +83,15 @@ def stored_measurement(ledger: Ledger, store: MeasurementStore, approval: Approv
     return store.load(charge.mid, charge.measurement_sha256)
 
 
-def remembering(purchase: Purchase, spec: ReleaseSpec) -> Purchase:
-    """A purchase whose stored measurement says what it is of, so that it can be used again without the spec's file."""
+def remembering(purchase: Purchase, spec: ReleaseSpec, types: Mapping[str, str]) -> Purchase:
+    """A purchase whose stored measurement says what it is of, so that it can be used again without the spec's file,
+    and of what types the source's columns are."""
 
     remembered = public_spec(spec)
     remembered["columns"] = list(remembered["columns"].items())  # stored JSON sorts its keys; order matters
 
     def buy(charge: PlannedCharge, mechanism: Mechanism[Any]) -> Measurement:
-        return purchase(charge, mechanism.remembering(spec=remembered))
+        return purchase(charge, mechanism.remembering(spec=remembered, **({"types": dict(types)} if types else {})))
 
     return buy
 

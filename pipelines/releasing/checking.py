@@ -28,7 +28,7 @@ def require_sound(
 ) -> list[Agreement]:
     """How the table agrees with what was released, or ValidationFailed. `verdict` runs the checks of the contract."""
     require_understood(measured, planned)
-    contract = contract_of(planned.domain, rows_wanted(rows, planned))
+    contract = contract_of(planned.domain, rows_wanted(rows, planned), measured.facts.get("types"))
     failures = [str(check) for check in verdict(synthetic.table, checks_of(contract))]
     agreements = [] if failures else _agreements(synthetic, measured, planned)
     failures += [f"{each.query}: too far from its measurement" for each in agreements if not each.holds]
@@ -64,7 +64,7 @@ def require_understood(measured: Measurement, planned: Planned) -> None:
 def _agreements(synthetic: Synthetic, measured: Measurement, planned: Planned) -> list[Agreement]:
     """Distances to what was measured, and for each rule how many rows break it, of which none may."""
     rules = [
-        Agreement(f"rule: {rule}", float(broken_rows(rule, synthetic.table, planned.domain).sum()), 0.0)
+        Agreement(f"rule: {rule}", float(broken_rows(rule, synthetic.modelled, planned.domain).sum()), 0.0)
         for rule in planned.spec.generate.rules
     ]
     return planned.method.agreement(synthetic, measured) + rules

@@ -8,6 +8,7 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.base import Progress
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.planning import Planned
+from understudy.pipelines.table.finishing import finished
 from understudy.pipelines.table.synthetic import Synthetic
 
 
@@ -21,7 +22,7 @@ def generate_rows(
     """`rows` rows, by default as many as the spec says; `generators` is where a half-trained generator may wait."""
     wanted = rows_wanted(rows, planned)
     table = planned.method.generate(measured, planned.spec, planned.domain, wanted, progress, generators)
-    return Synthetic(table, planned.domain)
+    return Synthetic(finished(table, planned.domain, measured.facts.get("types")), planned.domain)
 
 
 def rows_wanted(rows: int | None, planned: Planned) -> int | None:

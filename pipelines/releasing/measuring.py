@@ -4,6 +4,7 @@ touches private rows, for the flow's tasks and the Python interface alike; hence
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from understudy.pipelines.releasing.approving import Approval, remembering
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.discretion import discreet
 from understudy.pipelines.releasing.planning import Planned
+from understudy.pipelines.sources.catalogue import catalogue_types
 from understudy.pipelines.sources.frames import arrow_table
 from understudy.pipelines.sources.memory import ArrowSource
+from understudy.pipelines.sources.modelled import as_modelled
 from understudy.pipelines.sources.opening import Source, check_columns, open_source
 from understudy.pipelines.sources.period import of_period
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -47,7 +50,9 @@ def _checked(source: Source, spec: ReleaseSpec) -> Source:
 def counted_here(source: Source, planned: Planned) -> PrivateTable:
     """The table as codes of the public domain, encoded while it streams through this process."""
     spec = planned.spec
-    return LocalTable(source, planned.domain, spec.privacy.protected_unit, contribution_key(spec))
+    return LocalTable(
+        as_modelled(source, planned.domain), planned.domain, spec.privacy.protected_unit, contribution_key(spec)
+    )
 
 
 def contribution_key(spec: ReleaseSpec) -> bytes:
@@ -62,5 +67,7 @@ def measure(
     """Count exactly, and buy the noisy result under the protocol of `privacy.ledger.spend`."""
     requests = {request.stage: request for request in approval.requests}
     purchases = Purchases(books.ledger, books.store, lambda charge: requests[charge.stage], on_event=on_event)
-    sold = remembering(purchases, planned.spec) if len(planned.plan.charges) == 1 else purchases
-    return planned.method.measure(table, planned.spec, planned.plan, sold)
+    types = catalogue_types(getattr(table, "source", None), planned.domain)
+    sold = remembering(purchases, planned.spec, types) if len(planned.plan.charges) == 1 else purchases
+    measured = planned.method.measure(table, planned.spec, planned.plan, sold)
+    return replace(measured, facts={**measured.facts, "types": types}) if types else measured

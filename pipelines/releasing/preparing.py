@@ -17,6 +17,7 @@ from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.publishing.card import MeasuredColumn, render_card
 from understudy.pipelines.publishing.manifest import (
     AccountState,
+    ColumnFitness,
     Manifest,
     charged_event,
     guarantee_of,
@@ -29,6 +30,7 @@ from understudy.pipelines.publishing.targets.base import PreparedRelease, releas
 from understudy.pipelines.releasing.approving import Approval, loss_without, settled_charges
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.fitness import fitness_of
 from understudy.pipelines.table.synthetic import Synthetic
 
 
@@ -73,6 +75,7 @@ def prepare_release(
         spec_hash=approval.requests[0].spec_hash,
         spec=public_spec(spec),
         versions=software_versions(),
+        fitness=tuple(ColumnFitness(**vars(one)) for one in fitness_of(spec, planned.domain)),
     )
     known = _measured_columns(measured, planned.domain)
     card = render_card(manifest, synthetic, known, agreements, before.epsilon)

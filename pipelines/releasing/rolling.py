@@ -130,6 +130,8 @@ def _series(spec: ReleaseSpec, event: Event) -> str:
     )
     columns = []
     for name, column in measured["columns"].items():
+        if name in spec.derived:  # not measured
+            continue
         bounds = ("min", "max") if column["type"] in ("date", "datetime") else ()
         columns.append([name, {key: value for key, value in column.items() if key not in bounds}])
     assert spec.rolling is not None

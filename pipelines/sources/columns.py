@@ -6,6 +6,7 @@ import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import pyarrow as pa
 
@@ -13,8 +14,10 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources.base import IN_UTC
 from understudy.pipelines.sources.ids import is_key
 from understudy.pipelines.spec.columns import IdentifierColumn, ModelledColumn, TensorColumn
+from understudy.pipelines.spec.derived import Column, DerivedColumn, LaterColumn, LookupColumn
 from understudy.pipelines.spec.formats import DateForm
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.domain import Kind
 from understudy.pipelines.table.reading.arrow import is_number, readable
 from understudy.pipelines.table.tensors import type_problem
 
@@ -28,7 +31,7 @@ class _Complaint:
 def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
     """Raise one SpecError that names every column the table lacks, has twice, or has in a wrong type."""
     unit = spec.privacy.protected_unit
-    modelled = {name: column for name, column in spec.columns.items() if not isinstance(column, IdentifierColumn)}
+    modelled = {name: column for name, column in spec.columns.items() if is_read(column)}
     complaints: list[_Complaint] = []
     for name in dict.fromkeys([*modelled, *([unit.entity] if unit.entity else [])]):
         role = "entity column" if name == unit.entity else "column"
@@ -51,19 +54,26 @@ def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
         )
 
 
-def _misfit(field: pa.Field, column: ModelledColumn | TensorColumn) -> str | None:
+def is_read(column: Column) -> TypeGuard[ModelledColumn | LaterColumn | TensorColumn]:
+    """Whether a column is read from the source; identifiers never are, and derived ones are not in it."""
+    return not isinstance(column, IdentifierColumn | DerivedColumn | LookupColumn)
+
+
+def _misfit(field: pa.Field, column: ModelledColumn | LaterColumn | TensorColumn) -> str | None:
     type_ = field.type
     if isinstance(column, TensorColumn):
         size = math.prod(column.shape)
         held = type_problem(type_, size)
         return held and f"a tensor of {size:,} numbers but the table holds {held}"
-    if isinstance(column.form, DateForm) and column.form.zone and IN_UTC.items() <= (field.metadata or {}).items():
-        return f"with a zone, but the table sends its moments in UTC (use a view: AT TIME ZONE '{column.form.zone}')"
-    if readable(type_, column.type, column.form):
+    form = None if isinstance(column, LaterColumn) else column.form
+    if isinstance(form, DateForm) and form.zone and IN_UTC.items() <= (field.metadata or {}).items():
+        return f"with a zone, but the table sends its moments in UTC (use a view: AT TIME ZONE '{form.zone}')"
+    kind: Kind = "datetime" if isinstance(column, LaterColumn) else column.type
+    if readable(type_, kind, form):
         return None
-    numeric = is_number(type_) and column.type in ("date", "datetime")
+    numeric = is_number(type_) and kind in ("date", "datetime")
     how = " (numbers are dates with a `format`: epoch, epoch_ms, epoch_us, epoch_ns or digits as %Y%m%d)" * numeric
-    return f"{column.type} but the table holds {_type_name(type_)}{how}"
+    return f"{kind} but the table holds {_type_name(type_)}{how}"
 
 
 def _nearest(name: str, existing: Sequence[str]) -> str:

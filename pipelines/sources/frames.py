@@ -15,13 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.spec.columns import (
-    CategoryColumn,
-    IdentifierColumn,
-    IntegerColumn,
-    NumberColumn,
-    TensorColumn,
-)
+from understudy.pipelines.sources.columns import is_read
+from understudy.pipelines.spec.columns import CategoryColumn, IntegerColumn, NumberColumn, TensorColumn
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.reading.objects import Spelling, spelling
 
@@ -44,7 +39,7 @@ def arrow_table(table: Any, spec: ReleaseSpec) -> pa.Table:
 
 
 def _from_pandas(frame: pd.DataFrame, spec: ReleaseSpec) -> pa.Table:
-    wanted = {name for name, column in spec.columns.items() if not isinstance(column, IdentifierColumn)}
+    wanted = {name for name, column in spec.columns.items() if is_read(column)}
     others = (spec.privacy.unit.entity, spec.rolling.column if spec.rolling else None)
     wanted |= {name for name in others if name is not None}
     names = [str(name) for name in frame.columns]

@@ -391,7 +391,22 @@ class DatetimeColumn(Dated):
         description="publish no finer than this; by default whole days where bins are a day or longer, else seconds",
         exclude_if=_left_out,
     )
+    parts: tuple[Literal["date", "weekday", "hour", "minute"], ...] = Field(
+        (),
+        max_length=4,
+        description="model the calendar date (in `bins`), the weekday and the time of day as columns of their own",
+        exclude_if=_left_out,
+    )
     nullable: bool = False
+
+    @field_validator("parts")
+    @classmethod
+    def _with_a_date(cls, parts: tuple[str, ...]) -> tuple[str, ...]:
+        if parts and ("date" not in parts or len(set(parts)) < len(parts) or len(parts) < 2):
+            raise ValueError("parts are date and at least one of weekday, hour, minute, each once")
+        if "minute" in parts and "hour" not in parts:
+            raise ValueError("the part minute needs the part hour")
+        return parts
 
     @field_validator("min", "max")
     @classmethod
@@ -412,6 +427,12 @@ class DatetimeColumn(Dated):
     def _bounds(self, info: ValidationInfo) -> DatetimeColumn:
         if not self.min < self.max:
             raise ValueError(f"min {self.min} must be before max {self.max}")
+        if self.parts and self.bins == "hour":
+            raise ValueError("with parts, bins are of the date: day, week, month, quarter, year or a number")
+        if "weekday" in self.parts and self.bins == "day":
+            raise ValueError("bins of one day know their weekday; leave the part weekday out, or use longer bins")
+        if self.parts and self.spikes:
+            raise ValueError("a datetime has parts or spikes, not both")
         _check_periods(self.min, self.max, self.bins, info)
         return self
 
@@ -449,4 +470,3 @@ class TensorColumn(Public):
 
 
 ModelledColumn = CategoryColumn | IntegerColumn | NumberColumn | BooleanColumn | DateColumn | DatetimeColumn
-Column = Annotated[ModelledColumn | TensorColumn | IdentifierColumn, Field(discriminator="type")]

@@ -12,7 +12,8 @@ from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.privacy.ledger.names import account_name_problem
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.spec.address import Address, check_address
-from understudy.pipelines.spec.columns import Column, Public
+from understudy.pipelines.spec.columns import CategoryColumn, DatetimeColumn, IdentifierColumn, Public, TensorColumn
+from understudy.pipelines.spec.derived import Column, DerivedColumn, LaterColumn, LookupColumn, tagged
 from understudy.pipelines.spec.dialect import COMMAS, CsvDialect
 from understudy.pipelines.spec.periods import Period, period_named, zone
 from understudy.pipelines.spec.plugins import METHODS, names
@@ -302,11 +303,13 @@ class ReleaseSpec(Public):
             for name in columns:
                 if not isinstance(name, str) or not name or len(name) > 200 or not name.isprintable():
                     raise ValueError("column names must be printable text of at most 200 characters")
+            return {name: tagged(column) for name, column in columns.items()}
         return columns
 
     @model_validator(mode="after")
     def _coherent(self) -> ReleaseSpec:
-        if all(column.type in ("identifier", "text") for column in self.columns.values()):
+        _check_made(self.columns)
+        if all(column.type in ("identifier", "text", "derived", "lookup") for column in self.columns.values()):
             raise ValueError("no column is modelled; declare at least one that is not an identifier or text")
         if self.generate.rules and self.method.name != "privpgd":
             raise ValueError(f"generate.rules are kept by the method privpgd only, not by {self.method.name}")
@@ -340,8 +343,42 @@ class ReleaseSpec(Public):
                 del measured[part][key]
         if self.rolling is not None and self.rolling.column is not None:  # it says which rows are measured
             measured["rolling"] = {"period": self.rolling.period, "column": self.rolling.column}
-        # A measurement refers to columns by position, so their order belongs to it.
-        return hash_of({**measured, "columns": list(measured["columns"].items())})
+        # A measurement refers to columns by position, so their order belongs to it. Derived ones are not measured.
+        columns = [each for each in measured["columns"].items() if each[1]["type"] not in ("derived", "lookup")]
+        return hash_of({**measured, "columns": columns})
+
+    @property
+    def derived(self) -> dict[str, Any]:
+        """The columns that are computed from published ones: free to change, and then another publication."""
+        made = {name: column for name, column in self.columns.items() if column.type in ("derived", "lookup")}
+        return {name: column.model_dump(mode="json", by_alias=True) for name, column in made.items()}
+
+
+def _check_made(columns: dict[str, Any]) -> None:
+    """What columns are made of must be there, and be of a kind that it can be made of."""
+    known: set[str] = set()
+    published = {name for name, column in columns.items() if not isinstance(column, IdentifierColumn | TensorColumn)}
+    for name, column in columns.items():
+        if isinstance(column, DatetimeColumn):
+            clash = [part for part in (f"{name}.{part}" for part in column.parts) if part in columns]
+            if clash:
+                raise ValueError(f"{clash[0]!r} is a column and a part of {name!r}; rename one of them")
+        if isinstance(column, LaterColumn):
+            start = columns.get(column.after)
+            if not isinstance(start, DatetimeColumn):
+                raise ValueError(f"{name!r} comes after {column.after!r}, which is no datetime column of the spec")
+            if start.nullable and not column.nullable:
+                raise ValueError(f"{name!r} comes after {column.after!r}, which may be null; declare it nullable too")
+        if isinstance(column, LookupColumn) and not isinstance(columns.get(column.from_), CategoryColumn):
+            raise ValueError(f"{name!r} is looked up from {column.from_!r}, which is no category of the spec")
+        if isinstance(column, DerivedColumn):
+            later = {other for other, made in columns.items() if isinstance(made, DerivedColumn)} - known
+            missing = [used for used in column.expression.names if used not in published or used in later]
+            if missing:
+                raise ValueError(
+                    f"{name!r} is derived from {missing[0]!r}, which is no published column, or one derived after it"
+                )
+            known.add(name)
 
 
 def _checked_name(name: str) -> str:

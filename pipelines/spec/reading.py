@@ -16,6 +16,7 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.spec.lists import with_lists
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.periods import MOST_DEPTH, fill, period_named
+from understudy.pipelines.spec.tables import with_tables
 
 MAX_SPEC_BYTES = 1_000_000
 MOST_ALIASES = 1_000
@@ -25,14 +26,28 @@ _KINDS = {"timestamp": "date", "int": "whole number", "float": "number", "bool":
 _BOOL, _INT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int"
 _FIX = "correct the keys named above; `understudy schema` prints what a spec may say"
 _UNION_TAGS = frozenset(
-    {"category", "integer", "number", "boolean", "date", "datetime", "tensor", "identifier", "text"}
+    {
+        "category",
+        "integer",
+        "number",
+        "boolean",
+        "date",
+        "datetime",
+        "tensor",
+        "identifier",
+        "text",
+        "later",
+        "derived",
+        "lookup",
+    }
 )
 
 
 def load_spec(path: Path, at: dt.datetime | None = None, any_snapshot: bool = False) -> ReleaseSpec:
     """Read a spec file; any mistake is one SpecError that names the key, its line and what to do."""
     root, tree = parse_tree(read_spec(path), str(path))
-    return spec_of(with_lists(tree, path.parent), at, root, str(path), any_snapshot)
+    tree = with_tables(with_lists(tree, path.parent), path.parent)
+    return spec_of(tree, at, root, str(path), any_snapshot)
 
 
 def read_spec(path: Path) -> str:

@@ -21,6 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from understudy.pipelines.table.contract import ColumnContract, TableContract
+from understudy.pipelines.table.derived import derive
+from understudy.pipelines.table.domain import Made
+from understudy.pipelines.table.keeping import Kept, cast
 from understudy.pipelines.table.tensors import rows_within
 
 Bound: TypeAlias = float | int | dt.datetime
@@ -80,7 +83,7 @@ class IsNumber(_OfColumn):
 
 @dataclass(frozen=True)
 class IsListed(_OfColumn):
-    values: tuple[str | int | bool, ...]
+    values: tuple[str | int | float | bool, ...]
 
     problem = "has a value that is not listed"
 
@@ -110,8 +113,32 @@ class TensorsWithin(_OfColumn):
     problem = "has a tensor that is null or out of its bounds"
 
 
+@dataclass(frozen=True)
+class IsDerived:
+    """Every value is what its expression or table makes of the row's other values."""
+
+    column: str
+    made: Made
+
+    def __str__(self) -> str:
+        return f"{self.column}: is not what it is derived from"
+
+
+@dataclass(frozen=True)
+class Follows:
+    """No moment lies before the other one, nor farther after it than the most."""
+
+    column: str
+    after: str
+    most: int
+
+    def __str__(self) -> str:
+        return f"{self.column}: does not follow {self.after}"
+
+
 FormCheck: TypeAlias = ColumnsAre | TypeIs
-ValueCheck: TypeAlias = HasRows | NotNull | IsNumber | IsListed | IsWithin | IsUnique | TensorsWithin
+RowCheck: TypeAlias = IsDerived | Follows
+ValueCheck: TypeAlias = HasRows | NotNull | IsNumber | IsListed | IsWithin | IsUnique | TensorsWithin | RowCheck
 Check: TypeAlias = FormCheck | ValueCheck
 
 
@@ -131,7 +158,9 @@ def checks_of(contract: TableContract) -> Checks:
     names = tuple(column.name for column in contract.columns)
     types = (TypeIs(column.name, column.arrow_type) for column in contract.columns)
     values = (check for column in contract.columns for check in _column_checks(column))
-    return Checks((ColumnsAre(names), *types), (HasRows(contract.rows), *values))
+    derived = (IsDerived(made.name, made) for made in contract.made)
+    follow = (Follows(lapse.name, lapse.after.name, lapse.most) for lapse in contract.lapses)
+    return Checks((ColumnsAre(names), *types), (HasRows(contract.rows), *values, *derived, *follow))
 
 
 def _column_checks(column: ColumnContract) -> Iterator[ValueCheck]:
@@ -142,7 +171,7 @@ def _column_checks(column: ColumnContract) -> Iterator[ValueCheck]:
         return
     if not column.nullable:
         yield NotNull(column.name)
-    if column.arrow_type == str(pa.float64()):
+    if column.arrow_type in (str(pa.float64()), str(pa.float32())):
         yield IsNumber(column.name)
     if column.allowed is not None:
         yield IsListed(column.name, column.allowed)
@@ -164,6 +193,15 @@ def has_form(table: pa.Table, check: FormCheck) -> bool:
     return type_named(table, check.column) == check.type
 
 
+def comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """As bounds and listed values are compared with: decimals as doubles, moments in UTC, enums as text."""
+    if pa.types.is_decimal(values.type):
+        return values.cast(pa.float64())
+    if pa.types.is_timestamp(values.type):
+        return values.cast(pa.timestamp(values.type.unit)).cast(pa.timestamp("us"))
+    return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+
+
 def type_named(table: pa.Table, name: str) -> str:
     return str(table.schema.field(name).type) if table.column_names.count(name) == 1 else "missing"
 
@@ -171,7 +209,9 @@ def type_named(table: pa.Table, name: str) -> str:
 def _holds(table: pa.Table, check: ValueCheck) -> bool:
     if isinstance(check, HasRows):
         return bool(table.num_rows > 0 and check.exactly in (None, table.num_rows))
-    values = table.column(check.column)
+    if isinstance(check, IsDerived | Follows):
+        return bool(rows_in_order(table, check).all())
+    values = comparable(table.column(check.column))
     match check:
         case NotNull():
             return bool(values.null_count == 0)
@@ -188,6 +228,25 @@ def _holds(table: pa.Table, check: ValueCheck) -> bool:
             return len(pc.unique(there)) == len(there)
         case TensorsWithin():
             return bool(np.all(rows_within(values, check.low, check.high)))
+
+
+def rows_in_order(table: pa.Table, check: RowCheck) -> np.ndarray:
+    """Which rows hold what a check of several columns asks for."""
+    if isinstance(check, IsDerived):
+        return _equal(derive(check.made, table), table.column(check.column).combine_chunks())
+    start, end = (comparable(table.column(name)).combine_chunks() for name in (check.after, check.column))
+    seconds = pc.subtract(end, start.cast(pa.timestamp("us"))).cast(pa.int64())
+    within = pc.fill_null(pc.and_(pc.greater_equal(seconds, 0), pc.less_equal(seconds, check.most * 1_000_000)), False)
+    return _truths(pc.or_(within, end.is_null()))
+
+
+def _equal(wanted: pa.Array, found: pa.Array) -> np.ndarray:
+    same = pc.fill_null(pc.equal(cast(wanted, Kept(found.type), 0.0, 0.0), found), False)
+    return _truths(pc.or_(same, pc.and_(wanted.is_null(), found.is_null())))
+
+
+def _truths(values: pa.Array) -> np.ndarray:
+    return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
 def _any(truths: pa.ChunkedArray) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.table.domain import EPOCH, DomainColumn, TableDomain, TensorDomain
+from understudy.pipelines.table.domain import EPOCH, DomainColumn, Lapse, Made, TableDomain, TensorDomain
+from understudy.pipelines.table.keeping import Kept, Types, kept_types
 from understudy.pipelines.table.tensors import published_type
 
 OTHER = "other"
@@ -23,7 +25,7 @@ class ColumnContract:
     name: str
     arrow_type: str
     nullable: bool
-    allowed: tuple[str | int | bool, ...] | None = None
+    allowed: tuple[str | int | float | bool, ...] | None = None
     low: float | int | dt.datetime | None = None
     high: float | int | dt.datetime | None = None
     unique: bool = False
@@ -32,17 +34,42 @@ class ColumnContract:
 
 @dataclass(frozen=True)
 class TableContract:
+    """`made` are recomputed in every row, and every moment of `lapses` follows its other one."""
+
     columns: tuple[ColumnContract, ...]
     rows: int | None
+    made: tuple[Made, ...] = ()
+    lapses: tuple[Lapse, ...] = ()
 
 
-def contract_of(domain: TableDomain, rows: int | None) -> TableContract:
-    """Surrogate ids first, then the coded columns, then the tensors, as `decode` lays them out."""
-    surrogates = tuple(
-        ColumnContract(name, str(pa.int64()), nullable=False, low=1, unique=True) for name in domain.surrogates
-    )
-    coded = tuple(_column_contract(column) for column in domain.columns)
-    return TableContract(surrogates + coded + tuple(_tensor_contract(tensor) for tensor in domain.tensors), rows)
+def contract_of(domain: TableDomain, rows: int | None, types: Types | None = None) -> TableContract:
+    """Surrogate ids first, then the columns in the spec's order, then the tensors, as they are published.
+
+    `types` are those of the source's catalogue, which columns keep where they can.
+    """
+    found = {
+        name: ColumnContract(name, str(pa.int64()), nullable=False, low=1, unique=True) for name in domain.surrogates
+    }
+    found |= {column.name: _column_contract(column) for column in domain.columns}
+    found |= {tensor.name: _tensor_contract(tensor) for tensor in domain.tensors}
+    found |= {split.name: _column_contract(split.whole) for split in domain.splits}
+    found |= {lapse.name: ColumnContract(lapse.name, "", lapse.seconds.nullable) for lapse in domain.lapses}
+    found |= {made.name: ColumnContract(made.name, "", nullable=True) for made in domain.made}
+    for name, kept in kept_types(domain, types or {}).items():
+        found[name] = _in_type(found[name], kept)
+    return TableContract(tuple(found[name] for name in domain.published_names), rows, domain.made, domain.lapses)
+
+
+def _in_type(column: ColumnContract, kept: Kept) -> ColumnContract:
+    """The contract of a column that is published in its source's type."""
+    type_, allowed, low, high = kept.type, column.allowed, column.low, column.high
+    if allowed is not None and pa.types.is_floating(type_):
+        allowed = tuple(float(value) for value in allowed)
+    elif allowed is not None and pa.types.is_integer(type_):
+        allowed = tuple(int(value) for value in allowed)
+    if pa.types.is_float32(type_) and isinstance(low, int | float) and isinstance(high, int | float):
+        low, high = float(np.float32(low)), float(np.float32(high))
+    return replace(column, arrow_type=str(type_), allowed=allowed, low=low, high=high)
 
 
 def _tensor_contract(tensor: TensorDomain) -> ColumnContract:
@@ -62,26 +89,17 @@ def _column_contract(column: DomainColumn) -> ColumnContract:
         case "boolean":
             return ColumnContract(column.name, str(pa.bool_()), column.nullable, (False, True))
         case "integer":
-            low, high = _ends(column)
+            low, high = column.ends
             return ColumnContract(column.name, str(pa.int64()), column.nullable, low=int(low), high=int(high))
         case "number":
-            low, high = _ends(column)
+            low, high = column.ends
             return ColumnContract(column.name, str(pa.float64()), column.nullable, low=low, high=high)
         case "date":
-            first, last = (_midnight(int(end)) for end in _ends(column))
+            first, last = (_midnight(int(end)) for end in column.ends)
             return ColumnContract(column.name, str(pa.date32()), column.nullable, low=first, high=last)
         case "datetime":
-            start, end = (_moment(int(end)) for end in _ends(column))
+            start, end = (_moment(int(end)) for end in column.ends)
             return ColumnContract(column.name, str(pa.timestamp("us")), column.nullable, low=start, high=end)
-
-
-def _ends(column: DomainColumn) -> tuple[float | int, float | int]:
-    """The least and greatest value that may be published, spikes included."""
-    low, high = column.declared_span
-    if column.kind in ("integer", "date"):
-        high -= 1
-    spikes = [value for _, value in column.spikes]
-    return min([low, *spikes]), max([high, *spikes])
 
 
 def _midnight(days: int) -> dt.datetime:

@@ -17,7 +17,6 @@ import numpy as np
 from understudy.pipelines.spec.columns import (
     BooleanColumn,
     CategoryColumn,
-    Column,
     DateColumn,
     DatetimeColumn,
     IdentifierColumn,
@@ -26,6 +25,8 @@ from understudy.pipelines.spec.columns import (
     NumberColumn,
     TensorColumn,
 )
+from understudy.pipelines.spec.derived import Column, DerivedColumn, LaterColumn, LookupColumn
+from understudy.pipelines.spec.expressions import Expression
 from understudy.pipelines.spec.formats import DateForm, Form, NumberForm, TruthForm, WordForm
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.binning import (
@@ -89,6 +90,13 @@ class DomainColumn:
         return self.form if isinstance(self.form, kind) else None
 
     @property
+    def places(self) -> int | None:
+        """How many decimals its published values have, where they are multiples of a step that has as many."""
+        if self.step is None:
+            return None
+        return next((digits for digits in range(13) if (self.step * 10**digits).denominator == 1), None)
+
+    @property
     def log_scale(self) -> bool:
         return self.scale == "log"
 
@@ -96,6 +104,15 @@ class DomainColumn:
     def declared_span(self) -> tuple[float, float] | tuple[int, int]:
         """The declared range; of whole numbers, days and moments the upper end is exclusive."""
         return self.span or (self.edges[0], self.edges[-1])
+
+    @property
+    def ends(self) -> tuple[float | int, float | int]:
+        """The least and greatest value that may be published, spikes included."""
+        low, high = self.declared_span
+        if self.kind in ("integer", "date"):
+            high -= 1
+        spikes = [value for _, value in self.spikes]
+        return min([low, *spikes]), max([high, *spikes])
 
     @property
     def on_scale(self) -> Scale:
@@ -229,30 +246,91 @@ class TensorDomain:
 
 
 @dataclass(frozen=True)
+class Split:
+    """A datetime that is modelled by parts, each a coded column; `whole` is how it is read and what bounds it has."""
+
+    whole: DomainColumn
+    parts: tuple[tuple[str, DomainColumn], ...]
+
+    @property
+    def name(self) -> str:
+        return self.whole.name
+
+
+@dataclass(frozen=True)
+class Lapse:
+    """A datetime that is modelled by how many seconds it lies after another one."""
+
+    name: str
+    after: DomainColumn
+    seconds: DomainColumn
+
+    @property
+    def most(self) -> int:
+        return int(self.seconds.declared_span[1]) - 1
+
+
+@dataclass(frozen=True)
+class Made:
+    """A column that is computed from published ones, by an expression or by a table; `places` are the decimals that
+    their numbers have."""
+
+    name: str
+    expression: Expression | None = None
+    decimals: int | None = None
+    places: tuple[tuple[str, int], ...] = ()
+    source: str = ""
+    table: tuple[tuple[str, str | int], ...] = ()
+
+
+@dataclass(frozen=True)
 class TableDomain:
     """The coded columns and the tensors, each in spec order, and the identifiers that are published as fresh ids.
 
-    Whatever counts sees `columns` alone: tensors have no codes.
+    Whatever counts sees `columns` alone: tensors have no codes. A published table holds, in the place of the parts of a
+    datetime, the datetime; of a lapse, the moment; and the columns that are made of others.
     """
 
     columns: tuple[DomainColumn, ...]
     surrogates: tuple[str, ...] = ()
     tensors: tuple[TensorDomain, ...] = ()
+    splits: tuple[Split, ...] = ()
+    lapses: tuple[Lapse, ...] = ()
+    made: tuple[Made, ...] = ()
+    layout: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, spec: ReleaseSpec) -> TableDomain:
-        modelled = tuple(
-            _domain_column(name, column)
-            for name, column in spec.columns.items()
-            if not isinstance(column, IdentifierColumn | TensorColumn)
-        )
+        modelled: list[DomainColumn] = []
+        splits, lapses, made, layout = [], [], [], []
+        for name, column in spec.columns.items():
+            match column:
+                case DatetimeColumn() if column.parts:
+                    splits.append(_split(name, column))
+                    modelled += [part for _, part in splits[-1].parts]
+                case LaterColumn():
+                    lapses.append(_lapse(name, column, spec))
+                    modelled.append(lapses[-1].seconds)
+                case DerivedColumn() | LookupColumn():
+                    made.append(_made(name, column, modelled))
+                case TensorColumn() | IdentifierColumn():
+                    continue
+                case _:
+                    modelled.append(_domain_column(name, column))
+            layout.append(name)
         surrogates = tuple(name for name, column in spec.columns.items() if _is_surrogate(column))
         tensors = tuple(
             TensorDomain(name, column.shape, float(column.min), float(column.max))
             for name, column in spec.columns.items()
             if isinstance(column, TensorColumn)
         )
-        return cls(modelled, surrogates, tensors)
+        published = (*surrogates, *layout, *(tensor.name for tensor in tensors)) if splits or made else None
+        return cls(tuple(modelled), surrogates, tensors, tuple(splits), tuple(lapses), tuple(made), published)
+
+    @property
+    def as_modelled(self) -> bool:
+        """Whether the columns of the source are the coded ones, value by value."""
+        return not (self.splits or self.lapses)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -269,9 +347,14 @@ class TableDomain:
         return self.names or self.record_names[:1]
 
     @property
-    def published_names(self) -> tuple[str, ...]:
-        """The columns of a published table, in its order: fresh ids, coded columns, tensors."""
+    def generated_names(self) -> tuple[str, ...]:
+        """The columns of a generated table, before what is modelled by parts is put together."""
         return self.surrogates + self.record_names
+
+    @property
+    def published_names(self) -> tuple[str, ...]:
+        """The columns of a published table, in its order: fresh ids, columns in spec order, tensors."""
+        return self.generated_names if self.layout is None else self.layout
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -300,6 +383,48 @@ class TableDomain:
 
 def _is_surrogate(column: Column) -> bool:
     return isinstance(column, IdentifierColumn) and column.action == "surrogate"
+
+
+def _split(name: str, column: DatetimeColumn) -> Split:
+    """The date in the column's bins, and what else is asked for: weekdays from Monday, hours, minutes."""
+    assert column.bins != "hour"  # which the spec refuses
+    first, last = column.min.date(), column.max.date()
+    date = DateColumn(type="date", min=first, max=last, bins=column.bins, nullable=column.nullable)
+    whole = column.model_copy(update={"resolution": column.resolution or finest(column.parts)})
+    found: list[tuple[str, DomainColumn]] = []
+    for part in column.parts:
+        if part == "date":
+            found.append((part, _domain_column(f"{name}.date", date)))
+            continue
+        count = {"weekday": 7, "hour": 24, "minute": 60}[part]
+        edges = tuple(range(count + 1))
+        found.append((part, DomainColumn(f"{name}.{part}", "integer", (), edges, False, column.nullable, True)))
+    return Split(_domain_column(name, whole), tuple(found))
+
+
+def finest(parts: tuple[str, ...]) -> Literal["second", "hour", "day"]:
+    """What is published where no resolution is declared: within an hour, moments lie as they like."""
+    return "second" if "minute" in parts or "hour" in parts else "day"
+
+
+def _lapse(name: str, column: LaterColumn, spec: ReleaseSpec) -> Lapse:
+    start = spec.columns[column.after]
+    assert isinstance(start, DatetimeColumn)
+    bins = whole_bins(0, column.up_to + 1, inner_wholes(0, column.up_to + 1, column.bins, "signed"), ())
+    step = Fraction(RESOLUTIONS[column.resolution], RESOLUTIONS["second"])
+    seconds = _binned(name, "integer", bins, column.nullable, "signed", step=step)
+    return Lapse(name, _domain_column(column.after, start), seconds)
+
+
+def _made(name: str, column: DerivedColumn | LookupColumn, modelled: list[DomainColumn]) -> Made:
+    if isinstance(column, LookupColumn):
+        return Made(name, source=column.from_, table=tuple(column.table.items()))
+    places = tuple(
+        (each.name, digits)
+        for each in modelled
+        if each.kind == "number" and each.name in column.expression.names and (digits := each.places) is not None
+    )
+    return Made(name, column.expression, column.decimals, places)
 
 
 def _domain_column(name: str, column: ModelledColumn) -> DomainColumn:

@@ -21,16 +21,21 @@ from understudy.pipelines.table.checks import (
     Check,
     Checks,
     ColumnsAre,
+    Follows,
     FormCheck,
     HasRows,
+    IsDerived,
     IsListed,
     IsNumber,
     IsUnique,
     IsWithin,
     NotNull,
+    RowCheck,
     TensorsWithin,
     TypeIs,
     ValueCheck,
+    comparable,
+    rows_in_order,
     type_named,
 )
 from understudy.pipelines.table.tensors import rows_within
@@ -81,7 +86,7 @@ def _expectation(check: FormCheck | ValueCheck, meta: Mapping[str, Any]) -> Any:
             )
         case IsUnique():
             return gxe.ExpectColumnValuesToBeUnique(column=check.column, meta=meta)
-        case IsNumber() | TensorsWithin():
+        case IsNumber() | TensorsWithin() | IsDerived() | Follows():
             return gxe.ExpectColumnValuesToBeInSet(column=_truth(check), value_set=[True], meta=meta)
 
 
@@ -96,10 +101,13 @@ def _frame(table: pa.Table, checks: Iterable[ValueCheck]) -> pd.DataFrame:
             columns[_truth(check)] = ~np.asarray(pc.fill_null(pc.is_nan(table.column(check.column)), False))
         elif isinstance(check, TensorsWithin):
             columns[_truth(check)] = rows_within(table.column(check.column), check.low, check.high)
+        elif isinstance(check, IsDerived | Follows):
+            columns[_truth(check)] = rows_in_order(table, check)
     return pd.DataFrame(columns, index=range(table.num_rows))
 
 
 def _column(values: pa.ChunkedArray, low: Any) -> Any:
+    values = comparable(values)
     if pa.types.is_date(values.type):  # Great Expectations compares bounds of timestamps, not of date objects
         return values.cast(pa.timestamp("us")).to_pandas()
     if pa.types.is_integer(values.type) and values.null_count:  # as doubles they would be rounded
@@ -109,7 +117,7 @@ def _column(values: pa.ChunkedArray, low: Any) -> Any:
     return values.to_pandas()
 
 
-def _truth(check: IsNumber | TensorsWithin) -> str:
+def _truth(check: IsNumber | TensorsWithin | RowCheck) -> str:
     return f"{check.column}\0{type(check).__name__}"
 
 

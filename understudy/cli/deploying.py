@@ -29,6 +29,7 @@ from understudy.pipelines.spec.lists import with_lists
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.periods import has_placeholders
 from understudy.pipelines.spec.reading import parse_tree, read_spec, spec_of
+from understudy.pipelines.spec.tables import with_tables
 
 ENTRYPOINT = "understudy.flows.scheduled.scheduled_release"
 FLOW = "scheduled-release"
@@ -74,7 +75,7 @@ def run_deploy(paths: tuple[Path, ...], options: Options) -> None:
 def read(path: Path) -> Deployable:
     """Everything that can be wrong with a spec is found now, not when its schedule fires at night."""
     root, tree = parse_tree(read_spec(path), str(path))
-    tree = with_lists(tree, path.parent)
+    tree = with_tables(with_lists(tree, path.parent), path.parent)
     spec = spec_of(tree, dt.datetime.now(dt.UTC), root, str(path))
     plan_release(spec)
     check_schedule(spec)

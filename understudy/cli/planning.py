@@ -33,10 +33,13 @@ from understudy.pipelines.sources.opening import open_source, place_of
 from understudy.pipelines.spec.advice import format_advice
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec
+from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.fitness import Fitness, fitness_of, shape_advice
 
 MOST_LINES = 12
 MOST_CHARGES = 8
 MOST_RELEASES = 1000
+MOST_COLUMNS = 30
 
 
 def print_plan(
@@ -81,13 +84,16 @@ def show_plan(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, source:
         click.echo(f"            ... and {more} more charges, up to {plan.charges[-1].stage}")
     for step in plan.steps:
         click.echo(f"   - {step}")
-    for caution in cautions(spec):
+    domain = TableDomain.of(spec)
+    for caution in [*cautions(spec), *shape_advice(spec, domain)]:
         click.echo(f"   ! {caution}")
     click.echo()
     print_noise(plan.noise, rows.rows)
     _print_details(plan)
     print_counting(spec, plan, rows)
     print_advice(advise(spec, plan, rows.rows), rows)
+    click.echo()
+    _print_fitness(fitness_of(spec, domain))
     click.echo()
     _print_balance(ledger, spec, plan, entry, source)
 
@@ -116,6 +122,13 @@ def _print_details(plan: MethodPlan[Any]) -> None:
             headings = tuple(value[0])
             click.echo(f"\n{name.replace('_', ' ')}:")
             print_table(headings, [tuple(_short(row[key]) for key in headings) for row in value], right=headings)
+
+
+def _print_fitness(columns: Sequence[Fitness]) -> None:
+    """What the copy will be good for: what each column tells apart, and what it does not."""
+    rows = [(one.column, one.resolution, "; ".join([*one.exact[:4], one.caution]).strip("; ")) for one in columns]
+    more = [(f"... and {len(rows) - MOST_COLUMNS} more", "", "")] if len(rows) > MOST_COLUMNS else []
+    print_table(("column", "told apart", "exactly, and what to mind"), rows[:MOST_COLUMNS] + more)
 
 
 def _short(value: object) -> str:
@@ -209,5 +222,6 @@ def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize) -> dict
         "steps": list(plan.steps),
         "details": plan.details,
         "advice": None if advice is None else {**asdict(advice), "rows_from": rows.origin},
+        "fitness": [asdict(one) for one in fitness_of(spec, TableDomain.of(spec))],
         "counting": None if counting is None else {**asdict(counting), "rows_from": rows.origin},
     }

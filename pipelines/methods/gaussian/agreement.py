@@ -54,7 +54,7 @@ def copula_agreement(synthetic: Synthetic, measured: Measurement) -> list[Agreem
 def _mean_line(synthetic: Synthetic, layout: Layout, index: int, released: float) -> list[Agreement]:
     column = layout.column(index)
     low, high = bounds(column)
-    values = synthetic.table.column(column.name).combine_chunks().drop_null()
+    values = synthetic.modelled.column(column.name).combine_chunks().drop_null()
     if not len(values) or high <= low:
         return []
     scaled, missing = np.empty(len(values)), np.empty(len(values))

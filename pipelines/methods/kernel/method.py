@@ -104,7 +104,7 @@ class KernelMethod:
         """Distance of each class's synthetic embedding from the released one; half its norm may miss, and the noise."""
         domain, options = synthetic.domain, KernelOptions.model_validate(measured.facts["options"])
         embedding = released_embedding(measured, options, domain)
-        rows = synthetic.table.slice(0, _CHECKED_ROWS)
+        rows = synthetic.modelled.slice(0, _CHECKED_ROWS)
         records = on_levels(scaled_values(rows, options, domain))
         labels = class_codes(rows, options, domain)
         counts = np.bincount(labels, minlength=embedding.design.classes)

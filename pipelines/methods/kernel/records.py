@@ -71,4 +71,4 @@ def to_table(values: np.ndarray, labels: np.ndarray, options: KernelOptions, dom
     if options.label is not None:
         label = domain.columns[domain.index(options.label)]
         made[label.name] = decode_column(labels, label, rng)
-    return pa.table({name: made[name] for name in domain.published_names})
+    return pa.table({name: made[name] for name in domain.generated_names})

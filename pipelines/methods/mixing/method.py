@@ -131,7 +131,7 @@ class MixingMethod:
         columns = feature_columns(options, domain)
         label = domain.columns[domain.index(options.label)]
         codes = synthetic.codes.columns[domain.index(options.label)]
-        units = np.stack([unit_column(synthetic.table.column(column.name), column) for column in columns], axis=1)
+        units = np.stack([unit_column(synthetic.modelled.column(column.name), column) for column in columns], axis=1)
         lines = []
         for k, name in enumerate(label.code_labels()):
             if reader.counts[k] and (codes == k).any():

@@ -174,4 +174,5 @@ def release_id(spec: ReleaseSpec, mids: tuple[str, ...]) -> str:
     """The same measurements published the same way are the same release, so publishing twice is publishing once."""
     readable = re.sub(r"[^A-Za-z0-9_-]+", "-", spec.source.snapshot).strip("-")[:40] or "snapshot"
     identity = [list(mids), spec.publish.identity, spec.generate.model_dump(mode="json")]
+    identity += [spec.derived] if spec.derived else []
     return f"{readable}-{hash_of(identity)[:12]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,9 +10,13 @@ import pyarrow as pa
 
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.sources.databases.postgresql_connection import located
+from understudy.pipelines.table.keeping import SQL_TYPE
 
-_TYPES = ((pa.types.is_boolean, "boolean"), (pa.types.is_integer, "bigint"), (pa.types.is_floating, "double precision"),
-          (pa.types.is_date, "date"), (pa.types.is_timestamp, "timestamp"))  # fmt: skip
+_TYPES = ((pa.types.is_boolean, "boolean"), (pa.types.is_int8, "smallint"), (pa.types.is_int16, "smallint"),
+          (pa.types.is_uint8, "smallint"), (pa.types.is_int32, "integer"), (pa.types.is_uint16, "integer"),
+          (pa.types.is_uint64, "numeric(20)"), (pa.types.is_integer, "bigint"), (pa.types.is_float32, "real"),
+          (pa.types.is_floating, "double precision"), (pa.types.is_date, "date"))  # fmt: skip
+_TEXT = re.compile(rb"(var)?char\([1-9][0-9]{0,8}\)")
 
 
 def load(connection: Any, schema: str, staged: str, table: pa.Table) -> None:
@@ -19,9 +24,7 @@ def load(connection: Any, schema: str, staged: str, table: pa.Table) -> None:
     from psycopg import sql
 
     place = sql.Identifier(schema, staged)
-    columns = [
-        sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(_type(field.type))) for field in table.schema
-    ]
+    columns = [sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(_type(field))) for field in table.schema]
     connection.execute(sql.SQL("CREATE TABLE {} ({})").format(place, sql.SQL(", ").join(columns)))
     with (
         connection.cursor() as cursor,
@@ -79,15 +82,31 @@ def _drop(connection: Any, schema: str, table: str) -> None:
         ) from None
 
 
-def _type(type_: pa.DataType) -> str:
+def _type(field: pa.Field) -> str:
+    type_ = field.type
+    if pa.types.is_timestamp(type_):
+        return "timestamp" if type_.tz is None else "timestamp with time zone"
+    if pa.types.is_decimal(type_):
+        return f"numeric({type_.precision},{type_.scale})"
+    declared = (field.metadata or {}).get(SQL_TYPE, b"")
+    if pa.types.is_string(type_) and _TEXT.fullmatch(declared):
+        return str(declared.decode())
     return next((name for matches, name in _TYPES if matches(type_)), "text")
+
+
+def _spelled(table: pa.Table) -> pa.Table:
+    """Decimals and enums as text, which is what CSV holds."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type) or pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(pa.string()))
+    return table
 
 
 def _csv_blocks(table: pa.Table) -> Any:
     """COPY's CSV: a null is bare, text is always quoted, so the empty text is not a null."""
     import pyarrow.csv
 
-    for batch in table.to_batches(max_chunksize=65_536):
+    for batch in _spelled(table).to_batches(max_chunksize=65_536):
         sink = pa.BufferOutputStream()
         options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
         pyarrow.csv.write_csv(batch, sink, options)

@@ -17,6 +17,7 @@ database's own encoding, so that no character can lack a counterpart in another.
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -55,10 +56,11 @@ _DOING = "reading the table"
 
 @dataclass(frozen=True)
 class PostgresColumn:
-    """`kind` is the catalogue's type, or one of the words array and row."""
+    """`kind` is the catalogue's type, or one of the words array and row; `declared` is how a person would write it."""
 
     name: str
     kind: str
+    declared: str = ""
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -95,6 +97,25 @@ class PostgresColumn:
                 return sql.SQL("({} AT TIME ZONE 'UTC')::text").format(column)
             case _:
                 return sql.SQL("{}::text").format(column)
+
+
+_KEPT = {
+    "smallint": "int16", "integer": "int32", "bigint": "int64", "real": "float", "double precision": "double",
+    "boolean": "bool", "date": "date32[day]", "text": "string", "enum": "enum",
+}  # fmt: skip
+
+
+def kept_name(declared: str) -> str | None:
+    """What `table.keeping` calls a type of PostgreSQL's catalogue, if it can be kept."""
+    if declared in _KEPT:
+        return _KEPT[declared]
+    if (decimal := re.fullmatch(r"numeric\((\d+),(\d+)\)", declared)) is not None:
+        return f"decimal128({decimal.group(1)}, {decimal.group(2)})"
+    if (text := re.fullmatch(r"character( varying)?\((\d+)\)", declared)) is not None:
+        return f"{'varchar' if text.group(1) else 'char'}({text.group(2)})"
+    if (moment := re.fullmatch(r"timestamp(?:\(\d\))? with(out)? time zone", declared)) is not None:
+        return "timestamp[us]" if moment.group(1) else "timestamp[us, tz=UTC]"
+    return None
 
 
 @dataclass(frozen=True)
@@ -142,6 +163,11 @@ class PostgresSource(SourceBase):
 
     def schema(self) -> pa.Schema:
         return pa.schema([column.field for column in self._catalogued[3]])
+
+    def declared_types(self) -> dict[str, str]:
+        """The catalogue's types that published columns may keep, as `table.keeping` names them."""
+        named = {column.name: kept_name(column.declared) for column in self._catalogued[3]}
+        return {name: type_ for name, type_ in named.items() if type_ is not None}
 
     def parts(self) -> Sequence[PostgresPart] | None:
         schema, name, kind, columns = self._catalogued
@@ -220,13 +246,14 @@ class PostgresSource(SourceBase):
             ).fetchone()[0]
             columns = connection.execute(
                 "SELECT a.attname, CASE WHEN coalesce(b.typcategory, t.typcategory) = 'A' THEN 'array'"
-                " WHEN coalesce(b.typcategory, t.typcategory) = 'C' THEN 'row' ELSE coalesce(b.typname, t.typname) END"
+                " WHEN coalesce(b.typcategory, t.typcategory) = 'C' THEN 'row' ELSE coalesce(b.typname, t.typname) END,"
+                " CASE WHEN t.typtype = 'e' THEN 'enum' ELSE pg_catalog.format_type(a.atttypid, a.atttypmod) END"
                 " FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid"
                 " LEFT JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype AND t.typbasetype <> 0"
                 " WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
                 [oid],
             ).fetchall()
-        listed = tuple(PostgresColumn(str(column), str(kind_)) for column, kind_ in columns)
+        listed = tuple(PostgresColumn(*(str(each) for each in column)) for column in columns)
         return schema, name, "inherited" if inherited else kind, listed
 
     @property

@@ -56,4 +56,5 @@ class LocalFiles(SourceBase):
 def _declared(spec: ReleaseSpec) -> list[str]:
     """Every column that a release may have to read."""
     others = (spec.privacy.unit.entity, spec.rolling.column if spec.rolling else None)
-    return [*spec.columns, *(name for name in others if name is not None)]
+    read = (name for name in spec.columns if name not in spec.derived)
+    return [*read, *(name for name in others if name is not None)]

@@ -39,7 +39,7 @@ def decode(
     arrays = [pa.array(np.arange(1, rows + 1, dtype=np.int64)) for _ in domain.surrogates]
     arrays += [decode_column(codes[:, i], column, rng) for i, column in enumerate(domain.columns)]
     arrays += [write_tensor(values, tensor) for values, tensor in zip(tensors, domain.tensors, strict=True)]
-    return pa.table(arrays, names=list(domain.published_names))
+    return pa.table(arrays, names=list(domain.generated_names))
 
 
 def decode_column(
