@@ -11,6 +11,7 @@ from tests.examples import SPEC
 from tests.table.tensors.examples import picture_spec
 from understudy.cli.planning import cautions
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.publishing.targets.base import check_target
 from understudy.pipelines.sources.opening import check_columns
 from understudy.pipelines.spec.reading import parse_spec
 from understudy.pipelines.table.checks import TensorsWithin, Verdict, breaches, checks_of
@@ -65,8 +66,8 @@ def test_only_kernel_copies_tensors_and_postgresql_takes_none():
         ValidationError, match=r"tensors \(image\) are copied by the method kernel only, not by privpgd"
     ):
         picture_spec(method={"name": "privpgd"})
-    with pytest.raises(ValidationError, match="publish to a directory"):
-        picture_spec(publish={"to": "postgresql://me@host/db", "table": "t"})
+    with pytest.raises(SpecError, match="publish to a directory"):
+        check_target(picture_spec(publish={"to": "postgresql://me@host/db", "table": "t"}))
     with pytest.raises(ValidationError, match="cannot be modelled"):
         picture_spec(privacy={"account": "a", "epsilon": 1, "delta": 1e-6, "unit": {"entity": "image", "max_rows": 2}})
     rule = {"forbid": {"label": ["0"], "image": ["1"]}}
