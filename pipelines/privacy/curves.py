@@ -182,7 +182,7 @@ def _inverse_square(z: float) -> float:
     """1/z^2; never 0, however large z is: no release is free."""
     if _LEAST <= z <= _MOST:
         return 1 / z**2
-    return math.inf if z < _LEAST else math.nextafter(1 / z / z, math.inf)
+    return math.inf if z < _LEAST else max(2 / z / z, math.ulp(0.0))  # twice: above whatever was rounded
 
 
 @lru_cache(maxsize=1024)

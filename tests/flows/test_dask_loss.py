@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import duckdb
 import pytest
@@ -16,9 +16,10 @@ from tests.counting.slow_source import SlowSource
 from tests.dask_cluster import dask_cluster
 from tests.flows.conftest import Clinic
 from understudy.pipelines.counting.counting import LocalTable
-from understudy.pipelines.counting.mechanism import MarginalNoise
+from understudy.pipelines.counting.residuals import ResidualNoise
 from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.ledger.ledger import State
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
 from understudy.pipelines.releasing.measuring import contribution_key
 from understudy.pipelines.sources.files.parquet import ParquetSource
 from understudy.pipelines.spec.reading import load_spec
@@ -26,6 +27,10 @@ from understudy.pipelines.table.domain import TableDomain
 
 FILES = 8
 pytestmark = pytest.mark.usefixtures("prefect_server")
+
+
+class NothingIsBought(Exception):
+    """Ends a measurement at the door."""
 
 
 def export(folder: Path) -> Path:
@@ -44,13 +49,13 @@ def test_a_release_whose_worker_is_killed(
 ) -> None:
     visits = export(clinic.folder)
     drawn: list[list[Any]] = []
-    draw = MarginalNoise.draw
+    draw = ResidualNoise.draw
 
-    def noted(noise: MarginalNoise, counts: dict[str, Any], randomness: Any) -> Any:
+    def noted(noise: ResidualNoise, counts: dict[str, Any], randomness: Any) -> Any:
         drawn.append(list(counts.values()))
         return draw(noise, counts, randomness)
 
-    monkeypatch.setattr(MarginalNoise, "draw", noted)
+    monkeypatch.setattr(ResidualNoise, "draw", noted)
     monkeypatch.setattr("understudy.pipelines.releasing.measuring.open_source", lambda *_: SlowSource(visits, 0.15))
     with dask_cluster(tmp_path) as cluster:
         clinic.write(
@@ -71,7 +76,17 @@ def test_a_release_whose_worker_is_killed(
     assert len(clinic.releases) == 1
 
     domain = TableDomain.of(spec)
-    plan = method_named("privpgd").plan(spec, domain)
+    method = method_named("privpgd")
+    plan = method.plan(spec, domain)
     local = LocalTable(ParquetSource(visits), domain, spec.privacy.protected_unit, contribution_key(spec))
+    expected: list[list[Any]] = []
+
+    def bought(charge: PlannedCharge, mechanism: Mechanism[Any]) -> NoReturn:
+        expected.append(list(mechanism.exact.values()))
+        raise NothingIsBought
+
+    with pytest.raises(NothingIsBought):
+        method.measure(local, spec, plan, bought)
     [counts] = drawn
-    assert all((a == b).all() for a, b in zip(counts, local.counts(plan.counted), strict=True))
+    assert len(counts) == len(expected[0]) > 3
+    assert all((a == b).all() for a, b in zip(counts, expected[0], strict=True))

@@ -13,6 +13,7 @@ SOURCE = ROOT / "pipelines" / "privacy" / "noise" / "rounded.py"
 PIPELINES = ROOT / "pipelines"
 NOISES = {
     PIPELINES / "counting" / "mechanism.py",
+    PIPELINES / "counting" / "residuals.py",
     PIPELINES / "counting" / "adaptive.py",
     PIPELINES / "methods" / "gaussian" / "mechanism.py",
     PIPELINES / "methods" / "gaussian" / "sampling_noise.py",
@@ -37,6 +38,7 @@ SAMPLERS = {
 DRAWERS = {
     DOOR,
     PIPELINES / "privacy" / "mechanism.py",  # a mechanism asks its noise
+    PIPELINES / "counting" / "residuals.py",  # residuals ask the noise of the tables beside them
     PIPELINES / "counting" / "adaptive.py",  # a round asks the noise of the marginal that it chose
     PIPELINES / "methods" / "gaussian" / "pairs.py",
     PIPELINES / "methods" / "mixing" / "trial.py",  # public rows, numpy's words
