@@ -4,8 +4,8 @@ Figures. `values.taxi.*` and `values.income.*` are of tables that `benchmarks/su
 how far shares of exact zeros, means, the hours of the day, the median duration and quantiles lie from the real ones.
 `values.ks.<set>.<column>` is the Kolmogorov-Smirnov distance between the real and the copied values of a numeric column
 of Adult, of the American Community Survey (PUMS, New York) and of Diabetes 130, nulls left out, and `.mean` the mean of
-all. Bounds, bins and spikes below are written by hand from what is published about the data sets (dictionaries, and
-descriptions that state maxima), never computed from the rows. The mean of `--runs` releases is shown, and the worst of
+all. Bounds, bins and spikes below are written by hand from what is commonly known of the data sets, some maxima of
+their rows among it; none is computed here. The mean of `--runs` releases is shown, and the worst of
 them beside it.
 """
 
