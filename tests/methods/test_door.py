@@ -79,6 +79,7 @@ MIXING = "mixing, label: kind, rows: 60, records: 40"
 SIZES = ", class_sizes: {rose: 30, daisy: 30}, centre: bounds"
 STATISTICS = ", statistics: {s: {where: {kind: [rose]}, use: keep}, t: {where: {length: {max: 3}}, use: hide}}"
 REPLACE, OPENDP = ", relation: replace_one", ", noise: opendp"
+QUALITY = ", quality: 0.02"
 ENTITY = ", unit: {entity: who, max_rows: 3}"
 
 # method, privacy
@@ -98,6 +99,10 @@ CASES: dict[str, tuple[str, str]] = {
     "privpgd adaptive triples": (PRIVPGD + ", marginals: adaptive, rounds: 1, candidates: all-3way", REPLACE),
     "privpgd entities": (PRIVPGD, ENTITY),
     "privpgd adaptive entities": (PRIVPGD + ", marginals: adaptive, rounds: 1", ENTITY + REPLACE),
+    "privpgd quality": (PRIVPGD + STATISTICS, QUALITY + REPLACE),
+    "privpgd quality opendp": (PRIVPGD, QUALITY + OPENDP),
+    "privpgd quality entities": (PRIVPGD, QUALITY + ENTITY),
+    "privpgd adaptive quality": (PRIVPGD + ", marginals: adaptive, rounds: 1", QUALITY),
     "gaussian learned": (GAUSSIAN + ", mode: noisy-moments, centre: learned", ""),
     "gaussian learned replaced": (GAUSSIAN, REPLACE),
     "gaussian learned by class": (GAUSSIAN + ", label: kind", REPLACE),
