@@ -122,7 +122,7 @@ def _adaptive_table(figures: Figures, table: CodedTable, epsilon: str, config: P
     with measured() as cost:
         budget = Budget(float(epsilon), DELTA)
         plan = plan_rounds(columns, pairs, rounds, ONE_WAY_SHARE, budget, Relation.ADD_REMOVE, Unit())
-        bought = measure_adaptively(
+        bought, _ = measure_adaptively(
             plan,
             lambda cliques: count(table, seen, cliques),
             quick_copy(grid(table)),

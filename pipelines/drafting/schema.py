@@ -61,11 +61,26 @@ def spec_schema() -> dict[str, Any]:
         definitions[name]["required"] = ["type"]
         listed = {"required": ["bins"], "properties": {"bins": {"type": "array"}}}
         definitions[name]["anyOf"] = [{"required": ["min", "max"]}, listed]
+    _tell_by_keys(definitions)
+    del schema["properties"]["columns"]["additionalProperties"]["discriminator"]  # it knows them by their inner types
     for model in (schema, *definitions.values()):
         for key, described in model.get("properties", {}).items():
             if key in _EVERYWHERE:
                 described.setdefault("description", _EVERYWHERE[key])
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": ID, **_with_periods(schema)}
+
+
+def _tell_by_keys(definitions: dict[str, Any]) -> None:
+    """Columns that are made of others, as people write them (`spec.derived.tagged`)."""
+    later, derived, lookup = (definitions[name] for name in ("LaterColumn", "DerivedColumn", "LookupColumn"))
+    later["properties"]["type"] = {"const": "datetime"}
+    span = {key: later["properties"]["up_to"].pop(key) for key in ("type", "minimum", "maximum")}
+    later["properties"]["up_to"]["anyOf"] = [span, {"type": "string", "pattern": r"^[1-9][0-9]{0,8} ?(s|min|h|d|w)$"}]
+    listed = {key: value for key, value in lookup["properties"]["table"].items() if key != "description"}
+    told = {"description": lookup["properties"]["table"]["description"]}
+    lookup["properties"]["table"] = {**told, "anyOf": [listed, {"type": "string"}]}
+    for made in (derived, lookup):
+        made["required"].remove("type")
 
 
 def _method(name: str, definitions: dict[str, Any]) -> dict[str, Any]:

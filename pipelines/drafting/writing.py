@@ -53,6 +53,7 @@ def _lines(draft: Draft) -> list[str]:
         *_unit(draft),
         f"  epsilon: {amount_text(choices.epsilon)}  # what this release may cost; smaller is more private and noisier",
         f"  delta: {amount_text(choices.delta)}",
+        "  quality: 0.02  # of the budget: tells what could not be read from what is missing",
         "columns:",
     ]
     for column in draft.columns:
