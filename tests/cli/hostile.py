@@ -393,7 +393,7 @@ def run_all(root: Path, only: Sequence[str] = (), workers: int = 2) -> list[Outc
 
 
 def main() -> int:
-    root = Path(sys.argv[1])
+    root = Path(sys.argv[1]).resolve()
     root.mkdir(parents=True)
     outcomes = run_all(root, sys.argv[2:])
     broken = [outcome for outcome in outcomes if outcome.problems]

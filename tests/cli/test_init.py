@@ -53,7 +53,7 @@ def test_a_file_becomes_a_spec_of_its_name(people: Path, run: Run) -> None:
     assert spec.privacy.unit.entity == "patient_id"
     assert "5 columns: 0 declared, 3 guessed" in done.output
     assert "fill in lines 19" in done.output
-    assert Path("people.yaml").read_text().splitlines()[17].startswith("  ward: {type: text, action: drop}  # OPEN")
+    assert Path("people.yaml").read_text().splitlines()[18].startswith("  ward: {type: text, action: drop}  # OPEN")
     assert json.loads(Path("understudy.schema.json").read_text())["$id"] == "understudy-release-spec"
 
 
