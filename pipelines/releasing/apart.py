@@ -15,6 +15,7 @@ from pathlib import Path
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.publishing.targets.base import target_kind, target_place
 from understudy.pipelines.sources.opening import kind_of, place_of
+from understudy.pipelines.spec.address import is_in
 from understudy.pipelines.spec.model import ReleaseSpec
 
 
@@ -48,19 +49,6 @@ def _inside(inner: str, outer: str) -> SpecError:
 
 def _begins(longer: tuple[str, ...], shorter: tuple[str, ...]) -> bool:
     return longer[: len(shorter)] == shorter
-
-
-def is_in(inner: Path, outer: Path) -> bool:
-    return any(_same(place, outer) for place in (inner, *inner.parents))
-
-
-def _same(one: Path, other: Path) -> bool:
-    if one == other:
-        return True
-    try:
-        return one.samefile(other)
-    except OSError:  # one of them is not there yet
-        return False
 
 
 def _linked_from(folder: Path) -> Iterator[Path]:

@@ -167,6 +167,20 @@ class Address:
         return f"the local server{place}" if place.startswith("/") else place
 
 
+def is_in(inner: Path, outer: Path) -> bool:
+    """Whether it is the other file or folder, or lies in it; links of either kind are followed."""
+    return any(_same(place, outer) for place in (inner, *inner.parents))
+
+
+def _same(one: Path, other: Path) -> bool:
+    if one == other:
+        return True
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there yet
+        return False
+
+
 def fingerprint(place: str) -> str:
     return hashlib.sha256(place.encode()).hexdigest()[:16]
 

@@ -6,16 +6,13 @@ it is identified by what the file held, never by the file's name. The file is pu
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-import stat
 from pathlib import Path
 from typing import Any
 
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.spec.public_files import PublicFiles
 
-MOST_BYTES = 5_000_000
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _KEYS = "from and to (whole numbers), or file and column"
 
@@ -37,10 +34,11 @@ def with_lists(tree: dict[str, Any], base: Path) -> dict[str, Any]:
     columns = tree.get("columns")
     if not isinstance(columns, dict):
         return tree
-    return {**tree, "columns": {name: _expanded(name, column, base) for name, column in columns.items()}}
+    files = PublicFiles.of(tree, base)
+    return {**tree, "columns": {name: _expanded(name, column, files) for name, column in columns.items()}}
 
 
-def _expanded(name: Any, column: Any, base: Path) -> Any:
+def _expanded(name: Any, column: Any, files: PublicFiles) -> Any:
     values = column.get("values") if isinstance(column, dict) else None
     if not isinstance(values, dict) or "file" not in values:
         return column
@@ -48,33 +46,15 @@ def _expanded(name: Any, column: Any, base: Path) -> Any:
     path, heading = values.get("file"), values.get("column")
     if not isinstance(path, str) or set(values) - {"file", "column"} or not isinstance(heading, str | None):
         raise SpecError(f"{where}: a list by reference has the keys {_KEYS}", "see docs/formats.md")
-    return {**column, "values": _listed(base / path, heading, where)}
+    return {**column, "values": _listed(files, path, heading, where)}
 
 
-def _listed(path: Path, heading: str | None, where: str) -> list[str | int]:
-    texts = _texts(_read(path, where), heading, where, path.name)
+def _listed(files: PublicFiles, file: str, heading: str | None, where: str) -> list[str | int]:
+    if heading is None:
+        texts = [line.strip() for line in files.text(file, where).splitlines()]
+    else:
+        texts = [row[0] for row in files.columns(file, [heading], where)]
+    texts = [text for text in texts if text]
     if all(_WHOLE.fullmatch(text) for text in texts):
         return [int(text) for text in texts]
     return list(texts)
-
-
-def _read(path: Path, where: str) -> str:
-    try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
-            raise SpecError(f"{where}: {path} is no file of at most {MOST_BYTES:,} bytes", "name a list of values")
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-    raise SpecError(f"{where}: cannot read {path}: {reason}", "check the path, which starts at the spec")
-
-
-def _texts(text: str, heading: str | None, where: str, name: str) -> list[str]:
-    if heading is None:
-        return [line.strip() for line in text.splitlines() if line.strip()]
-    rows = csv.reader(io.StringIO(text))
-    header = [field.strip() for field in next(rows, [])]
-    if header.count(heading) != 1:
-        raise SpecError(f"{where}: {name} has no column {heading!r}, or several", f"it has {', '.join(header)[:200]}")
-    place = header.index(heading)
-    return [row[place].strip() for row in rows if len(row) > place and row[place].strip()]

@@ -25,6 +25,7 @@ columns:
   zone: {{type: category, values: {values}}}
 publish: {{to: releases}}
 """
+LOOKED_UP = "zone: {type: category, values: [harbour]}\n  region: {from: zone, table: FILE}"
 OLD_HASH = "90f410757d5ba41bdf357547c57d0d64e18ecbb0ac55ade2a617be5584938ac7"
 """Of the plain spec below at commit 7b5a274, where no format could be declared."""
 
@@ -98,3 +99,23 @@ def test_a_file_of_values_that_is_not_there_is_told_by_its_column(tmp_path: Path
     for wrong in ("{file: none.csv, column: id}", "{file: spec.yaml, column: id}", "{file: 7}", "{file: a, col: b}"):
         with pytest.raises(SpecError, match=r"columns\.zone\.values"):
             written(tmp_path, wrong)
+
+
+@pytest.mark.parametrize("uri", ["trips.csv", "data", "file://{here}/data/trips.csv", "data/"])
+@pytest.mark.parametrize("column", ["zone: {type: category, values: {file: FILE, column: zone}}", LOOKED_UP])
+def test_the_private_table_is_no_public_file(uri: str, column: str, tmp_path: Path) -> None:
+    """Its values would be categories that nobody paid for."""
+    (tmp_path / "data").mkdir()
+    for place in ("trips.csv", "data/trips.csv"):
+        (tmp_path / place).write_text("zone,region\nharbour,north\n")
+    (tmp_path / "linked.csv").symlink_to(tmp_path / "data" / "trips.csv")
+    inside = "trips.csv" if uri == "trips.csv" else "linked.csv"
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        f"name: t\nsource: {{uri: '{uri.format(here=tmp_path)}', snapshot: s}}\n"
+        "privacy: {account: a, epsilon: 1, delta: 1e-6}\npublish: {to: out}\n"
+        f"columns:\n  {column.replace('FILE', inside)}\n"
+    )
+    with pytest.raises(SpecError, match="is the private table, or lies in it") as caught:
+        load_spec(spec)
+    assert "harbour" not in str(caught.value)
