@@ -42,7 +42,8 @@ from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS
 from understudy.pipelines.sources.files.parquet import ParquetSource
 from understudy.pipelines.table.coding.encode import EncodedBatch
-from understudy.pipelines.table.domain import DomainColumn, Kind, TableDomain
+from understudy.pipelines.table.columns import DomainColumn, Kind
+from understudy.pipelines.table.domain import TableDomain
 
 FILE_ROWS = 1_000_000
 ENTITY_ROWS = 3

@@ -31,7 +31,8 @@ from understudy.pipelines.sources.base import Source
 from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
 from understudy.pipelines.sources.databases.postgresql import PostgresSource
 from understudy.pipelines.spec.address import Address
-from understudy.pipelines.table.domain import DomainColumn, TableDomain
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.domain import TableDomain
 
 TABLE = "understudy_pushdown"
 LISTED = {"sex": 2, "ward": 8, "unit": 16, "payer": 5, "status": 3, "region": 12}

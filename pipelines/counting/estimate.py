@@ -18,7 +18,8 @@ from understudy.pipelines.sources.base import BATCH_ROWS
 from understudy.pipelines.sources.bounding import BOUNDING_BYTES, HASH_BYTES, OVERHEAD, slices
 from understudy.pipelines.sources.rows import CodeView
 from understudy.pipelines.table.coding.encode import code_type
-from understudy.pipelines.table.domain import DomainColumn, TableDomain
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.domain import TableDomain
 
 CODED_NS, PLAIN_NS = 1.5, 12.0
 """Reading and encoding one value of a column that Parquet keeps as dictionary codes, and of any other."""

@@ -24,7 +24,8 @@ from understudy.pipelines.counting.mechanism import MarginalNoise
 from understudy.pipelines.counting.released import noisy_total
 from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.table.domain import CELLS, TableDomain
+from understudy.pipelines.table.columns import CELLS
+from understudy.pipelines.table.domain import TableDomain
 
 FACT = "quality_std"
 ALARMING = 0.02

@@ -24,7 +24,7 @@ from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.sources.files.csv_file import MOST_HEADER_BYTES, csv_header
 from understudy.pipelines.sources.opening import kind_of, open_source
 from understudy.pipelines.spec.address import Address
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 VARIABLE = "WAREHOUSE_URL"
 _PARQUET, _ARROW = (".parquet", ".pq"), (".arrow", ".feather")

@@ -20,7 +20,7 @@ from understudy.pipelines.drafting.guesses import (
     supposed_days,
 )
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.spec.columns import MAX_BINS
+from understudy.pipelines.spec.public import MAX_BINS
 
 Standing = Literal["declared", "guess", "open", "left out"]
 SEVERAL_ROWS = 4

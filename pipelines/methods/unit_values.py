@@ -14,7 +14,8 @@ from understudy.pipelines.methods.base import PrivateTable
 from understudy.pipelines.table.coding.decode import decode_column
 from understudy.pipelines.table.coding.encode import encode_column
 from understudy.pipelines.table.coding.grid import bounds, stretched
-from understudy.pipelines.table.domain import DomainColumn, TableDomain
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.reading.values import read_numbers
 from understudy.pipelines.table.scales import Scale
 

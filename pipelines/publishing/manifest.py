@@ -13,8 +13,8 @@ from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import describe, to_json
 from understudy.pipelines.privacy.relation import Relation, Unit
 from understudy.pipelines.privacy.stating import at_most
-from understudy.pipelines.spec.columns import Public
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.public import Public
 
 if TYPE_CHECKING:  # whoever reads a manifest needs no method
     from understudy.pipelines.counting.quality import ColumnQuality
@@ -140,7 +140,7 @@ def noise_facts(plan: MethodPlan[Any]) -> tuple[NoiseFact, ...]:
 
 
 def quality_facts(qualities: Sequence[ColumnQuality]) -> tuple[QualityFact, ...]:
-    from understudy.pipelines.table.domain import CELLS
+    from understudy.pipelines.table.columns import CELLS
 
     return tuple(
         QualityFact(

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.table.coding.encode import encode_column
-from understudy.pipelines.table.domain import DomainColumn, TableDomain, TensorDomain
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.domain import TableDomain, TensorDomain
 from understudy.pipelines.table.tensors import read_tensor
 
 COLUMNS = 10

@@ -22,7 +22,8 @@ from understudy.pipelines.methods.base import MethodPlan
 from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.spec.columns import CategoryColumn
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.domain import DomainColumn, TableDomain
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.domain import TableDomain
 
 DROWNS, BLURS = 0.5, 0.2
 """Parts of the rows that noise moves in a column's tables: from here on its details are gone, or coarse."""

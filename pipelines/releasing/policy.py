@@ -27,9 +27,9 @@ from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.publishing.targets.base import target_kind, target_place
 from understudy.pipelines.spec.address import Address, is_in
-from understudy.pipelines.spec.columns import Public
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.plugins import TARGETS, is_own
+from understudy.pipelines.spec.public import Public
 
 POLICY = "UNDERSTUDY_POLICY"
 SCHEDULER = "UNDERSTUDY_DASK_SCHEDULER"

@@ -14,8 +14,8 @@ from understudy.pipelines.releasing.approving import Approval
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.releasing.rolling import charged_to
-from understudy.pipelines.spec.columns import REMEMBERED
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.public import REMEMBERED
 
 
 @dataclass(frozen=True)

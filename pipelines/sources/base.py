@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.spec.address import Address, Terms
-from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
-from understudy.pipelines.table.domain import DomainColumn
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.source import SourceSpec
+from understudy.pipelines.table.columns import DomainColumn
 
 BATCH_ROWS = 262_144
 

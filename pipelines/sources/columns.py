@@ -17,7 +17,7 @@ from understudy.pipelines.spec.columns import IdentifierColumn, ModelledColumn, 
 from understudy.pipelines.spec.derived import Column, DerivedColumn, LaterColumn, LookupColumn
 from understudy.pipelines.spec.formats import DateForm
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.domain import Kind
+from understudy.pipelines.table.columns import Kind
 from understudy.pipelines.table.reading.arrow import is_number, readable
 from understudy.pipelines.table.tensors import type_problem
 

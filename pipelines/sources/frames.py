@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources.columns import is_read
-from understudy.pipelines.spec.columns import CategoryColumn, IntegerColumn, NumberColumn, TensorColumn
+from understudy.pipelines.spec.columns import CategoryColumn, TensorColumn
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.numbers import IntegerColumn, NumberColumn
 from understudy.pipelines.table.reading.objects import Spelling, spelling
 
 if TYPE_CHECKING:

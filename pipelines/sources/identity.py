@@ -21,7 +21,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from understudy.pipelines.sources.opening import kind_of
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 
 def source_identity(source: SourceSpec, base: Path) -> str:

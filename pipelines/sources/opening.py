@@ -8,8 +8,9 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources.base import Source, SourceKind
 from understudy.pipelines.sources.columns import check_columns
 from understudy.pipelines.spec.address import Address
-from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.plugins import SOURCES, is_own, loaded, names
+from understudy.pipelines.spec.source import SourceSpec
 
 __all__ = ["Source", "check_columns", "open_source"]
 

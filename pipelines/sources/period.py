@@ -25,12 +25,13 @@ import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source, SourceBase
-from understudy.pipelines.spec.columns import DateColumn, DatetimeColumn
+from understudy.pipelines.spec.dates import DateColumn, DatetimeColumn
 from understudy.pipelines.spec.formats import Form
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.periods import Period
+from understudy.pipelines.table.binning import MICROSECONDS_A_DAY
 from understudy.pipelines.table.coding.encode import encode_column
-from understudy.pipelines.table.domain import MICROSECONDS_A_DAY, DomainColumn
+from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.reading.arrow import readable
 
 _EPOCH = dt.date(1970, 1, 1).toordinal()

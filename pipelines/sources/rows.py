@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.table.coding.encode import code_type, encode_column
-from understudy.pipelines.table.domain import DomainColumn, TableDomain
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.reading.values import read_numbers
 from understudy.pipelines.table.tensors import read_tensor
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from understudy.pipelines.spec.columns import DateColumn, DatetimeColumn, IntegerColumn, NumberColumn
+from understudy.pipelines.spec.dates import DateColumn, DatetimeColumn
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.numbers import IntegerColumn, NumberColumn
 
 
 def format_advice(spec: ReleaseSpec) -> list[str]:

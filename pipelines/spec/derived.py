@@ -10,15 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
-from understudy.pipelines.spec.columns import (
-    MAX_BINS,
-    BinCount,
-    IdentifierColumn,
-    ModelledColumn,
-    Public,
-    TensorColumn,
-)
+from understudy.pipelines.spec.columns import IdentifierColumn, ModelledColumn, TensorColumn
 from understudy.pipelines.spec.expressions import Expression
+from understudy.pipelines.spec.public import MAX_BINS, BinCount, Public
 
 SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"([1-9][0-9]{0,8}) ?(s|min|h|d|w)")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from understudy.pipelines.spec.columns import Public
+from understudy.pipelines.spec.public import Public
 
 Mark = Annotated[str, StringConstraints(strip_whitespace=False, min_length=1, max_length=1)]
 NullWord = Annotated[str, StringConstraints(strip_whitespace=False, max_length=100)]

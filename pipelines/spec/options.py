@@ -7,8 +7,8 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.spec.columns import Public
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.public import Public
 
 Options = TypeVar("Options", bound=Public)
 

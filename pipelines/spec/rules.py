@@ -6,7 +6,7 @@ import datetime as dt
 
 from pydantic import Field, model_validator
 
-from understudy.pipelines.spec.columns import Public
+from understudy.pipelines.spec.public import Public
 
 
 class Range(Public):

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from understudy.pipelines.table.composed import Made
 from understudy.pipelines.table.contract import ColumnContract, TableContract
 from understudy.pipelines.table.derived import derive
-from understudy.pipelines.table.domain import Made
 from understudy.pipelines.table.keeping import Kept, cast
 from understudy.pipelines.table.tensors import rows_within
 

@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.table.domain import EPOCH, DomainColumn, Lapse, Made, TableDomain, TensorDomain
+from understudy.pipelines.table.binning import EPOCH
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.composed import Lapse, Made
+from understudy.pipelines.table.domain import TableDomain, TensorDomain
 from understudy.pipelines.table.keeping import Kept, Types, kept_types
 from understudy.pipelines.table.tensors import published_type
 

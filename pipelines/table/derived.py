@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from understudy.pipelines.spec.expressions import column_named
 from understudy.pipelines.table.binning import MICROSECONDS_A_DAY
-from understudy.pipelines.table.domain import Made
+from understudy.pipelines.table.composed import Made
 
 SECONDS = {"minutes": 60, "hours": 3600, "days": 86_400}
 SAFE = 2**62

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.table.domain import Lapse
+from understudy.pipelines.table.composed import Lapse
 from understudy.pipelines.table.parts import read_moments
 
 MICROSECONDS_A_SECOND = 1_000_000

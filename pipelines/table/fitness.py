@@ -11,7 +11,8 @@ import numpy as np
 
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.binning import MICROSECONDS_A_DAY
-from understudy.pipelines.table.domain import DomainColumn, TableDomain
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.domain import TableDomain
 
 _UNITS = {"date": (1.0, "days"), "datetime": (MICROSECONDS_A_DAY / 24, "hours")}
 _HALF = 0.5

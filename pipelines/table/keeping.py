@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.derived import derive
-from understudy.pipelines.table.domain import DomainColumn, TableDomain
+from understudy.pipelines.table.domain import TableDomain
 
 SQL_TYPE = b"understudy.type"
 """Metadata of a field: its SQL type, where Arrow has none."""

@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.table.binning import MICROSECONDS_A_DAY
-from understudy.pipelines.table.domain import MICROSECONDS_AN_HOUR, DomainColumn, Split
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.composed import Split
+from understudy.pipelines.table.declared import MICROSECONDS_AN_HOUR
 from understudy.pipelines.table.reading.values import UNDERSTOOD, read
 
 MICROSECONDS_A_MINUTE = 60_000_000

@@ -21,8 +21,10 @@ import pyarrow.compute as pc
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.spec.rules import Range, Rule, Selection
+from understudy.pipelines.table.binning import EPOCH
 from understudy.pipelines.table.coding.decode import decode_column
-from understudy.pipelines.table.domain import EPOCH, DomainColumn, TableDomain
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.domain import TableDomain
 
 MOST_REDRAWS = 20
 

@@ -16,7 +16,7 @@ from tests.table.coding.strategies import domain_of
 from understudy.pipelines.counting.counting import LocalTable, count_marginals
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.opening import open_source
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 from understudy.pipelines.table.coding.encode import encode
 
 DOMAIN = domain_of(

@@ -21,8 +21,8 @@ from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.databases.postgresql import PostgresSource
 from understudy.pipelines.sources.databases.postgresql_counting import _coded
 from understudy.pipelines.sources.opening import check_columns, open_source
-from understudy.pipelines.spec.model import SourceSpec
 from understudy.pipelines.spec.reading import spec_of
+from understudy.pipelines.spec.source import SourceSpec
 from understudy.pipelines.table.coding.encode import encode
 from understudy.pipelines.table.domain import TableDomain
 

@@ -33,10 +33,12 @@ from understudy.pipelines.privacy.relation import Relation, Unit
 from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
 from understudy.pipelines.sources.memory import ArrowSource
 from understudy.pipelines.sources.opening import open_source
-from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import spec_of
+from understudy.pipelines.spec.source import SourceSpec
 from understudy.pipelines.table.coding.encode import encode_column, encode_views
-from understudy.pipelines.table.domain import CELLS, QualityColumn, TableDomain
+from understudy.pipelines.table.columns import CELLS, QualityColumn
+from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.reading.values import NULL, UNDERSTOOD, UNLISTED, UNREADABLE, read
 
 COLUMNS: dict[str, dict[str, Any]] = {

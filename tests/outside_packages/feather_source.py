@@ -19,7 +19,8 @@ from understudy.pipelines.errors import SourceError
 from understudy.pipelines.sources.base import BATCH_ROWS, InParts
 from understudy.pipelines.sources.pinning import FilePin, state_of
 from understudy.pipelines.spec.address import Terms
-from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.stored import StoredRelease, dated, parsed
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
 from understudy.pipelines.spec.address import Address, Terms
-from understudy.pipelines.spec.model import PublishSpec
+from understudy.pipelines.spec.handling import PublishSpec
 
 
 class JsonLinesTarget(TargetBase):

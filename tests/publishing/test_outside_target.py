@@ -13,7 +13,7 @@ import pytest
 
 from tests.outside import HERE, install_jsonl
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
-from understudy.pipelines.spec.model import PublishSpec
+from understudy.pipelines.spec.handling import PublishSpec
 from understudy.testing.targets import TargetContract
 
 

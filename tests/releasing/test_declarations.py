@@ -36,7 +36,8 @@ from understudy.pipelines.privacy.mechanism import Mechanism
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 from understudy.pipelines.releasing.approving import approve, stored_measurement
 from understudy.pipelines.releasing.rolling import enter_series
-from understudy.pipelines.spec.model import ReleaseSpec, RollingSpec
+from understudy.pipelines.spec.handling import RollingSpec
+from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import parse_spec
 
 CAP = Budget("1", "1e-6")

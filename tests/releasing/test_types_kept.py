@@ -19,7 +19,8 @@ from understudy import Synthesizer, synthesize
 from understudy.pipelines.publishing.targets.postgresql_loading import load
 from understudy.pipelines.releasing.measuring import named_source
 from understudy.pipelines.sources.catalogue import catalogue_types
-from understudy.pipelines.sources.databases.postgresql import PostgresSource, kept_name
+from understudy.pipelines.sources.databases.postgresql import PostgresSource
+from understudy.pipelines.sources.databases.postgresql_columns import kept_name
 from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.reading import spec_of
 from understudy.pipelines.table.checks import breaches, checks_of

@@ -21,8 +21,8 @@ from understudy.pipelines.sources.base import Source
 from understudy.pipelines.sources.databases import postgresql
 from understudy.pipelines.sources.memory import ArrowSource
 from understudy.pipelines.sources.period import PeriodSource
-from understudy.pipelines.spec.model import SourceSpec
 from understudy.pipelines.spec.periods import period_named
+from understudy.pipelines.spec.source import SourceSpec
 from understudy.testing.sources import SourceContract
 from understudy.testing.tables import ODD_TEXTS
 

@@ -15,7 +15,7 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources.files.csv_file import CsvSource
 from understudy.pipelines.sources.opening import open_source
 from understudy.pipelines.spec.dialect import CsvDialect
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 ROWS = [["Zoë; x", "1,5"], [None, "2"], ["it's, 'so'", None]]
 

@@ -17,7 +17,8 @@ from understudy.pipelines.sources.files import csv_file
 from understudy.pipelines.sources.files.csv_file import csv_batches
 from understudy.pipelines.sources.files.csv_lines import LONGEST, line_blocks, record_blocks, screened
 from understudy.pipelines.sources.opening import open_source
-from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 HEADER = b"a,b\n"
 Row = tuple[bytes | None, ...]

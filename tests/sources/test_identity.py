@@ -8,7 +8,7 @@ import pytest
 
 from understudy.pipelines.sources.identity import source_identity
 from understudy.pipelines.spec.address import provide
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 
 def identity(uri: str, base: Path = Path("/srv/specs"), **more: str) -> str:

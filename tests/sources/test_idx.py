@@ -12,7 +12,7 @@ import pytest
 from tests.table.tensors.examples import picture_spec
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.sources.opening import check_columns, open_source
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (30, 4, 3), dtype=np.uint8)
 LABELS = np.arange(30, dtype=np.uint8) % 3

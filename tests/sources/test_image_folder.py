@@ -16,7 +16,7 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources.files.image_folder import ImageFolderSource
 from understudy.pipelines.sources.files.parquet import ParquetSource
 from understudy.pipelines.sources.opening import check_columns, open_source
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 GREY = np.random.default_rng(0).integers(0, 256, (4, 3), dtype=np.uint8)
 COLOUR = np.random.default_rng(1).integers(0, 256, (4, 3, 3), dtype=np.uint8)

@@ -24,7 +24,7 @@ from understudy.pipelines.sources.hashing import Hashes
 from understudy.pipelines.sources.ids import read_ids
 from understudy.pipelines.sources.memory import ArrowSource
 from understudy.pipelines.sources.opening import open_source
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 DOMAIN = domain_of(
     {

@@ -15,7 +15,7 @@ from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.opening import check_columns, open_source
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.tensors import read_tensor
 

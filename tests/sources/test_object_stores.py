@@ -28,8 +28,8 @@ from understudy.pipelines.publishing.targets.object_store import ObjectStoreTarg
 from understudy.pipelines.publishing.verifying import verify_release
 from understudy.pipelines.releasing.recertifying import recertify_release
 from understudy.pipelines.sources.opening import open_source
-from understudy.pipelines.spec.model import SourceSpec
 from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.spec.source import SourceSpec
 
 ROWS = pa.table(
     {

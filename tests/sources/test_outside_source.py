@@ -15,7 +15,7 @@ from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.identity import source_identity
 from understudy.pipelines.sources.opening import open_source
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 from understudy.pipelines.table.domain import TableDomain
 from understudy.testing.sources import SourceContract
 from understudy.testing.tables import COLUMNS, ODD_TEXTS, example, spec_of_columns

@@ -29,9 +29,9 @@ from understudy.pipelines.sources.base import Source
 from understudy.pipelines.sources.memory import ArrowSource
 from understudy.pipelines.sources.opening import open_source
 from understudy.pipelines.sources.period import PeriodSource, of_period, rows_within
-from understudy.pipelines.spec.model import SourceSpec
 from understudy.pipelines.spec.periods import period_named
 from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.spec.source import SourceSpec
 from understudy.pipelines.table.domain import TableDomain
 
 OCTOBER = period_named("month", "2026-10")

@@ -17,7 +17,7 @@ from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.databases import postgresql as module
 from understudy.pipelines.sources.databases.postgresql import PostgresSource
 from understudy.pipelines.sources.opening import open_source
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 QUOTED = ODD.replace('"', '""')
 

@@ -33,7 +33,7 @@ from understudy.pipelines.methods.kernel.features import on_levels
 from understudy.pipelines.methods.unit_values import unit_column
 from understudy.pipelines.sources.memory import ArrowSource
 from understudy.pipelines.sources.opening import open_source
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 from understudy.pipelines.table.coding.encode import encode
 
 DECLARED = {

@@ -16,7 +16,7 @@ from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.opening import open_source
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 ROWS = pa.table(
     {

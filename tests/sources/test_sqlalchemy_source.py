@@ -24,7 +24,7 @@ from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.databases.sqlalchemy_values import StoredColumn
 from understudy.pipelines.sources.opening import open_source
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 CREATE = 'CREATE TABLE people (who varchar(9), n integer, x float, d numeric(9,2), b boolean, "odd; name" date)'
 INSERT = "INSERT INTO people VALUES " + ", ".join(

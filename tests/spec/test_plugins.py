@@ -18,9 +18,10 @@ from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.policy import Policy
 from understudy.pipelines.sources.identity import source_identity
 from understudy.pipelines.sources.opening import open_source
-from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.plugins import METHODS, SOURCES, TARGETS, is_own, loaded, names
 from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.spec.source import SourceSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS = (SOURCES, TARGETS, METHODS)

@@ -159,8 +159,8 @@ def test_the_contract_finds_a_wrong_sum_a_wrong_order_and_a_wrong_word():
     st.lists(st.tuples(st.integers(-(10**6), 10**6), st.integers(0, 10**4), st.integers(1, 50)), min_size=1, max_size=5)
 )
 def test_exact_arithmetic_is_that_of_decimals(rows):
+    from understudy.pipelines.table.composed import Made
     from understudy.pipelines.table.derived import derive
-    from understudy.pipelines.table.domain import Made
 
     table = pa.table({
         "a": [a / 100 for a, _, _ in rows], "b": [b / 1000 for _, b, _ in rows], "n": [n for _, _, n in rows],

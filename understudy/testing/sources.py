@@ -27,7 +27,8 @@ from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import Source
 from understudy.pipelines.sources.memory import ArrowSource
 from understudy.pipelines.sources.opening import check_columns, open_source
-from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.source import SourceSpec
 from understudy.pipelines.table.domain import TableDomain
 from understudy.testing.tables import (
     CANARY,

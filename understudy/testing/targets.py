@@ -35,7 +35,8 @@ from understudy.pipelines.publishing.manifest import (
 from understudy.pipelines.publishing.signing import SigningKey
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, Target, open_target
 from understudy.pipelines.publishing.verifying import verify_release
-from understudy.pipelines.spec.model import PublishSpec, ReleaseSpec
+from understudy.pipelines.spec.handling import PublishSpec
+from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.testing.tables import COLUMNS, example, spec_of_columns
 
 ROWS = 40

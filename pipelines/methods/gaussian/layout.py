@@ -14,7 +14,8 @@ from functools import cached_property
 import numpy as np
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.table.domain import DomainColumn, TableDomain
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.domain import TableDomain
 
 NUMERIC_KINDS = ("integer", "number", "date", "datetime")
 MAX_FEATURES = 2000

@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.spec.columns import Public
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.options import read_options
+from understudy.pipelines.spec.public import Public
 from understudy.pipelines.table.domain import TableDomain
 
 Mode = Literal["noisy-moments", "copula", "sampling-noise"]

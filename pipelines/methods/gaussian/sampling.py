@@ -12,7 +12,7 @@ from understudy.pipelines.methods.gaussian.layout import Layout
 from understudy.pipelines.methods.gaussian.model import ClassModel
 from understudy.pipelines.table.coding.decode import decode_column
 from understudy.pipelines.table.coding.grid import bounds
-from understudy.pipelines.table.domain import DomainColumn
+from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.scales import Scale
 
 CHUNK_ROWS = 250_000

@@ -20,13 +20,7 @@ import pyarrow as pa
 
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.methods.base import (
-    Agreement,
-    MethodPlan,
-    NoiseLine,
-    PrivateTable,
-    Progress,
-)
+from understudy.pipelines.methods.base import Agreement, MethodPlan, NoiseLine, PrivateTable, Progress
 from understudy.pipelines.methods.kernel.design import Decision, chunks_of, decide, from_facts, to_facts
 from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
 from understudy.pipelines.methods.kernel.features import AMPLITUDE, on_levels
@@ -35,7 +29,8 @@ from understudy.pipelines.methods.kernel.options import KernelOptions, class_nam
 from understudy.pipelines.methods.kernel.records import class_codes, grid_batches, grid_records, scaled_values, to_table
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
-from understudy.pipelines.spec.model import GenerateSpec, ReleaseSpec
+from understudy.pipelines.spec.handling import GenerateSpec
+from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.synthetic import Synthetic
 

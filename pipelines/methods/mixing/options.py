@@ -8,10 +8,11 @@ from pydantic import Field, model_validator
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.relation import Relation
-from understudy.pipelines.spec.columns import Public
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.options import read_options
-from understudy.pipelines.table.domain import DomainColumn, TableDomain
+from understudy.pipelines.spec.public import Public
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.domain import TableDomain
 
 NUMERIC_KINDS = ("integer", "number", "date", "datetime")
 MAX_WIDTH = 2000

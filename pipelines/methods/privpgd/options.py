@@ -10,9 +10,9 @@ from understudy.pipelines.counting.shares import Split
 from understudy.pipelines.counting.workload import Named
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.privpgd.statistics import StatisticOptions, refuse_what_cannot_be_bought
-from understudy.pipelines.spec.columns import Public
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.options import read_options
+from understudy.pipelines.spec.public import Public
 from understudy.pipelines.table.domain import TableDomain
 
 

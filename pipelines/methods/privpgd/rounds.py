@@ -18,7 +18,8 @@ from understudy.pipelines.methods.privpgd.options import PrivPGDOptions
 from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.coding.encode import EncodedBatch
-from understudy.pipelines.table.domain import CELLS, TableDomain
+from understudy.pipelines.table.columns import CELLS
+from understudy.pipelines.table.domain import TableDomain
 
 QUICK_ROWS = 20_000
 QUICK_EPOCHS = 12

@@ -18,8 +18,8 @@ from pydantic import Field
 from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.spec.columns import Public
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.public import Public
 from understudy.pipelines.spec.rules import Rule, Selection
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.rules import allowed_cells

@@ -16,7 +16,8 @@ from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.signing import SigningKey
 from understudy.pipelines.publishing.stored import StoredRelease
 from understudy.pipelines.spec.address import Address, Terms
-from understudy.pipelines.spec.model import PublishSpec, ReleaseSpec
+from understudy.pipelines.spec.handling import PublishSpec
+from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.plugins import TARGETS, is_own, loaded, names
 
 

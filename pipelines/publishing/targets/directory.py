@@ -28,7 +28,7 @@ from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.stored import LATEST, MANIFEST, RETIRED, StoredRelease, read_directory
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
 from understudy.pipelines.spec.address import Address, Terms
-from understudy.pipelines.spec.model import PublishSpec
+from understudy.pipelines.spec.handling import PublishSpec
 
 ROWS_A_FILE = 1_000_000
 PROBE_BYTES = 65_536

@@ -28,7 +28,7 @@ from understudy.pipelines.publishing.targets.published_tables import (
     read_manifest,
 )
 from understudy.pipelines.spec.address import Address, Terms
-from understudy.pipelines.spec.model import PublishSpec
+from understudy.pipelines.spec.handling import PublishSpec
 
 _COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, current BOOLEAN, manifest TEXT, card TEXT, envelope TEXT"
 

@@ -30,7 +30,7 @@ from understudy.pipelines.publishing.stored import MANIFEST, RETIRED, StoredRele
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
 from understudy.pipelines.sources.files.object_paths import open_store, storing
 from understudy.pipelines.spec.address import Address
-from understudy.pipelines.spec.model import PublishSpec
+from understudy.pipelines.spec.handling import PublishSpec
 
 ROWS_A_FILE = 1_000_000
 LATEST = "latest.json"

@@ -28,7 +28,7 @@ from understudy.pipelines.publishing.targets.published_tables import (
 )
 from understudy.pipelines.sources.databases.postgresql_connection import TERMS, connected, database_at, located
 from understudy.pipelines.spec.address import Address
-from understudy.pipelines.spec.model import PublishSpec
+from understudy.pipelines.spec.handling import PublishSpec
 
 _DOING = "publishing"
 

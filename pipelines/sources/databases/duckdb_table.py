@@ -21,9 +21,10 @@ from understudy.pipelines.sources.base import BATCH_ROWS, SourceBase
 from understudy.pipelines.sources.databases.grouping import has_few_codes
 from understudy.pipelines.sources.pinning import FilePin, changed, state_of
 from understudy.pipelines.spec.address import Address, Terms
-from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.source import SourceSpec
 from understudy.pipelines.table.coding.encode import encode_column
-from understudy.pipelines.table.domain import DomainColumn
+from understudy.pipelines.table.columns import DomainColumn
 
 _EXTERNAL = (
     "load what it reads into a table of the database; or, if whoever can change those files may decide what is "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.pipelines.table.domain import DomainColumn
+from understudy.pipelines.table.columns import DomainColumn
 
 FEW_CODES = 64
 """Columns of more codes are taken to hold too many distinct raw values to group by."""

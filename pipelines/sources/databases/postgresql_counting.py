@@ -19,9 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.sources.databases.grouping import has_few_codes
-from understudy.pipelines.sources.databases.postgresql import PostgresColumn, PostgresSource
+from understudy.pipelines.sources.databases.postgresql import PostgresSource
+from understudy.pipelines.sources.databases.postgresql_columns import PostgresColumn
+from understudy.pipelines.table.binning import MICROSECONDS_A_DAY
 from understudy.pipelines.table.coding.encode import encode_column
-from understudy.pipelines.table.domain import MICROSECONDS_A_DAY, DomainColumn
+from understudy.pipelines.table.columns import DomainColumn
 
 _WHOLE = ("int2", "int4", "int8")
 _MOMENTS = ("date", "timestamp", "timestamptz")

@@ -25,7 +25,8 @@ from understudy.pipelines.errors import SourceError, SpecError, UnderstudyError
 from understudy.pipelines.sources.base import BATCH_ROWS, SourceBase
 from understudy.pipelines.sources.databases.sqlalchemy_values import StoredColumn, connect_options, prepared
 from understudy.pipelines.spec.address import Address, Terms, fingerprint
-from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 FETCH_ROWS = 20_000
 

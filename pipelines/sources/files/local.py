@@ -14,7 +14,8 @@ from understudy.pipelines.sources.files.parquet import ParquetSource
 from understudy.pipelines.spec.address import Terms
 from understudy.pipelines.spec.columns import TensorColumn
 from understudy.pipelines.spec.dialect import COMMAS
-from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 _CSV = (".csv", ".csv.gz")
 

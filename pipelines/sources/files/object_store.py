@@ -23,7 +23,8 @@ from understudy.pipelines.sources.files.parquet import MOST_ROWS, read_footer, r
 from understudy.pipelines.sources.pinning import changed, state_of
 from understudy.pipelines.spec.address import Address, Terms, fingerprint
 from understudy.pipelines.spec.dialect import COMMAS, CsvDialect
-from understudy.pipelines.spec.model import ReleaseSpec, SourceSpec
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.source import SourceSpec
 
 _KEY = "source.uri"
 

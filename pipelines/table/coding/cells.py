@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from understudy.pipelines.table.domain import CELLS, QualityColumn
+from understudy.pipelines.table.columns import CELLS, QualityColumn
 from understudy.pipelines.table.reading.values import Reading
 
 _FINE, _NULL, _UNREADABLE, _BELOW, _ABOVE, _OTHER = range(len(CELLS))

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.table.coding.placing import place, tilts
-from understudy.pipelines.table.domain import DomainColumn, TableDomain
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.tensors import write_tensor
 
 OTHER_TEXT = "other"

@@ -26,7 +26,8 @@ import pyarrow.compute as pc
 from understudy.pipelines.table.coding.bucketing import bins_of, bucket, look_up
 from understudy.pipelines.table.coding.cells import cells_of
 from understudy.pipelines.table.coding.whole_numbers import table_of
-from understudy.pipelines.table.domain import DomainColumn, QualityColumn, TableDomain
+from understudy.pipelines.table.columns import DomainColumn, QualityColumn
+from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.reading.arrow import is_text, nulls, plain, unboxed
 from understudy.pipelines.table.reading.values import Reading, read
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-from understudy.pipelines.table.domain import DomainColumn
+from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.scales import Scale
 
 

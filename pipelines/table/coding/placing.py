@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.pipelines.table.domain import DomainColumn
+from understudy.pipelines.table.columns import DomainColumn
 
 
 def tilts(codes: np.ndarray, column: DomainColumn) -> np.ndarray:

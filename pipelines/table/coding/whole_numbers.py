@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.table.domain import DomainColumn
+from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.reading.words import is_whole
 
 TABLE_ENTRIES = 1 << 16

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from understudy.pipelines.spec.formats import DateForm, Form
-from understudy.pipelines.table.domain import Kind
+from understudy.pipelines.table.columns import Kind
 
 INT64_MAX = 2**63 - 1
 

@@ -14,8 +14,8 @@ import numpy as np
 from numba import njit
 
 from understudy.pipelines.spec.formats import format_pieces
-from understudy.pipelines.table.domain import MICROSECONDS_A_DAY
-from understudy.pipelines.table.reading.date_text import (
+from understudy.pipelines.table.binning import MICROSECONDS_A_DAY
+from understudy.pipelines.table.reading.date_pieces import (
     LOCAL,
     NO_OFFSET,
     UNREADABLE,
@@ -27,12 +27,12 @@ from understudy.pipelines.table.reading.date_text import (
     fraction,
     half_of_day,
     is_day,
-    iso_moment,
     month_name,
     offset_minutes,
     run_of_digits,
     weekday_name,
 )
+from understudy.pipelines.table.reading.date_text import iso_moment
 
 _LITERAL, _BLANK = 0, 1
 FEWEST = MICROSECONDS_A_DAY * -719_162  # year 1

@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from understudy.pipelines.spec.formats import EPOCHS, DateForm
-from understudy.pipelines.table.domain import MICROSECONDS_A_DAY, DomainColumn
+from understudy.pipelines.table.binning import MICROSECONDS_A_DAY
+from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.reading.arrow import INT64_MAX, is_number, is_text, text_buffers, texts, unboxed, wholes
 from understudy.pipelines.table.reading.date_formats import FEWEST, MOST, read_epochs, read_formats
-from understudy.pipelines.table.reading.date_text import UNREADABLE, ZONED, read_dates
+from understudy.pipelines.table.reading.date_pieces import UNREADABLE, ZONED
+from understudy.pipelines.table.reading.date_text import read_dates
 from understudy.pipelines.table.reading.zones import on_the_wall
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from understudy.pipelines.spec.formats import NumberForm, TruthForm, WordForm
-from understudy.pipelines.table.domain import DomainColumn
+from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.reading.arrow import is_text, nulls, plain, readable, texts, unboxed
 from understudy.pipelines.table.reading.dates import dates_of
 from understudy.pipelines.table.reading.numbers import numbers_of

@@ -8,7 +8,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from understudy.pipelines.table.domain import DomainColumn
+from understudy.pipelines.table.columns import DomainColumn
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
 MOMENT = re.compile(

@@ -9,7 +9,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.domain import DomainColumn, TableDomain
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.domain import TableDomain
 
 DECLARED = {
     "age": {"type": "integer", "min": 0, "max": 110, "bins": 32},

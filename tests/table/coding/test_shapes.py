@@ -15,7 +15,7 @@ from tests.table.coding.strategies import domain_of
 from understudy.pipelines.table.coding.decode import decode, decode_column
 from understudy.pipelines.table.coding.encode import encode_column
 from understudy.pipelines.table.coding.placing import tilted, tilts
-from understudy.pipelines.table.domain import DomainColumn
+from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.scales import Scale
 
 

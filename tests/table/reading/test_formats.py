@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from tests.table.coding.strategies import domain_of
 from understudy.pipelines.table.coding.decode import decode_column
 from understudy.pipelines.table.coding.encode import encode_column
-from understudy.pipelines.table.domain import DomainColumn
+from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.reading.arrow import readable
 from understudy.pipelines.table.reading.values import NULL, UNDERSTOOD, UNLISTED, UNREADABLE, read
 

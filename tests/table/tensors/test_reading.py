@@ -16,7 +16,7 @@ from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.memory import ArrowSource
 from understudy.pipelines.sources.opening import open_source
 from understudy.pipelines.sources.rows import RecordView
-from understudy.pipelines.spec.model import SourceSpec
+from understudy.pipelines.spec.source import SourceSpec
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.tensors import read_tensor
 from understudy.tasks.engines.dask_counting import DaskTable

@@ -1,0 +1,88 @@
+"""Columns of a PostgreSQL table: how each is asked for, what Arrow makes of it, and which types a copy keeps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.sources.base import IN_UTC
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True)
+class PostgresColumn:
+    """`kind` is the catalogue's type, or one of the words array and row; `declared` is how a person would write it."""
+
+    name: str
+    kind: str
+    declared: str = ""
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        match self.kind:
+            case "bool":
+                return pa.bool_()
+            case "int2" | "int4" | "int8":
+                return pa.int64()
+            case "float4" | "float8":
+                return pa.float64()
+            case "array":
+                return pa.list_(pa.string())
+            case "row":
+                return pa.struct([("value", pa.string())])
+            case _:
+                return pa.string()
+
+    @property
+    def field(self) -> pa.Field:
+        return pa.field(self.name, self.arrow_type, metadata=IN_UTC if self.kind == "timestamptz" else None)
+
+    def expression(self) -> Any:
+        from psycopg import sql
+
+        column = sql.Identifier(self.name)
+        match self.kind:
+            case "bool" | "int2" | "int4" | "int8" | "float4" | "float8":
+                return column
+            case "numeric":  # 1.0 and 1.00 are one number, and may be one entity's key
+                return sql.SQL("pg_catalog.trim_scale({})::text").format(column)
+            case "money":
+                return sql.SQL("{}::numeric::text").format(column)
+            case "timestamptz":
+                return sql.SQL("({} AT TIME ZONE 'UTC')::text").format(column)
+            case _:
+                return sql.SQL("{}::text").format(column)
+
+
+_KEPT = {
+    "smallint": "int16", "integer": "int32", "bigint": "int64", "real": "float", "double precision": "double",
+    "boolean": "bool", "date": "date32[day]", "text": "string", "enum": "enum",
+}  # fmt: skip
+
+
+def kept_name(declared: str) -> str | None:
+    """What `table.keeping` calls a type of PostgreSQL's catalogue, if it can be kept."""
+    if declared in _KEPT:
+        return _KEPT[declared]
+    if (decimal := re.fullmatch(r"numeric\((\d+),(\d+)\)", declared)) is not None:
+        return f"decimal128({decimal.group(1)}, {decimal.group(2)})"
+    if (text := re.fullmatch(r"character( varying)?\((\d+)\)", declared)) is not None:
+        return f"{'varchar' if text.group(1) else 'char'}({text.group(2)})"
+    if (moment := re.fullmatch(r"timestamp(?:\(\d\))? with(out)? time zone", declared)) is not None:
+        return "timestamp[us]" if moment.group(1) else "timestamp[us, tz=UTC]"
+    return None
+
+
+def listed(columns: Sequence[PostgresColumn], name: str) -> PostgresColumn:
+    for column in columns:
+        if column.name == name:
+            return column
+    raise SpecError(f"the table has no column(s) {name}", "correct the names in the spec")

@@ -1,0 +1,143 @@
+"""Rows of a PostgreSQL query by COPY straight into Arrow, under an exported snapshot.
+
+Values come in the bytes of the database's own encoding, so that no character can lack a counterpart in another.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from understudy.pipelines.errors import SourceError
+from understudy.pipelines.sources.databases.postgresql_connection import (
+    connected,
+    explained,
+    open_connection,
+    python_encoding,
+)
+from understudy.pipelines.spec.address import Address
+
+if TYPE_CHECKING:
+    pass
+from understudy.pipelines.sources.databases.postgresql_columns import PostgresColumn
+
+BLOCK_BYTES = 4 << 20
+LOCK_TIMEOUT = "60s"
+TABLES = ("r", "m")
+_LOCKABLE = ("r", "v", "p", "inherited")
+DOING = "reading the table"
+
+
+class HeldSnapshot:
+    """Keeps a read-only transaction open so that others may read what it sees, until it is closed."""
+
+    def __init__(self, database: Address, schema: str, table: str, kind: str) -> None:
+        import psycopg
+
+        connection = None
+        try:
+            connection = open_connection(database)
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            connection.read_only = True
+            connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
+            connection.execute(_lock(schema, table, kind))
+            self.snapshot = str(connection.execute("SELECT pg_catalog.pg_export_snapshot()").fetchone()[0])
+            self.pages: int | None = None
+            if kind in TABLES:  # asked after the snapshot was taken: it can only see rows on pages that exist by now
+                size = "SELECT pg_catalog.pg_relation_size(pg_catalog.format('%%I.%%I', %s::text, %s::text)::regclass)"
+                bytes_ = int(connection.execute(size, [schema, table]).fetchone()[0])
+                page = int(connection.execute("SHOW block_size").fetchone()[0])
+                self.pages = -(-bytes_ // page)
+        except psycopg.Error as problem:
+            if connection is not None:
+                connection.close()
+            raise explained(problem, database, SourceError, DOING, connection is None) from None
+        self.close = weakref.finalize(self, connection.close)
+
+
+def _lock(schema: str, table: str, kind: str) -> Any:
+    """Keeps the table from being rewritten until the transaction ends.
+
+    LOCK TABLE takes no snapshot, so it can come first; for the kinds it does not know a SELECT takes the same lock,
+    and the snapshot with it.
+    """
+    from psycopg import sql
+
+    lock = "LOCK TABLE {} IN ACCESS SHARE MODE" if kind in _LOCKABLE else "SELECT FROM {} LIMIT 0"
+    return sql.SQL(lock).format(sql.Identifier(schema, table))
+
+
+def stream_rows(
+    database: Address,
+    snapshot: str,
+    query: Any,
+    columns: Sequence[PostgresColumn],
+    batch_rows: int,
+    work_memory: str | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The query's rows, under the snapshot, as batches with the columns' own names."""
+    import psycopg
+    from psycopg import sql
+
+    with connected(database, SourceError, DOING) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+        connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT)))
+        if work_memory is not None:  # so that all groups are hashed: there are few, but the planner cannot know
+            connection.execute(sql.SQL("SET LOCAL work_mem = {}").format(sql.Literal(work_memory)))
+        encoding = connection.info.parameter_status("server_encoding") or "UTF8"
+        with (
+            connection.cursor() as cursor,
+            cursor.copy(
+                sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, ENCODING {})").format(query, sql.Literal(encoding))
+            ) as copy,
+        ):
+            block, size = [], 0
+            for row in copy:
+                block.append(bytes(row))
+                size += len(row)
+                if size >= BLOCK_BYTES:
+                    yield from parsed(b"".join(block), columns, batch_rows, encoding)
+                    block, size = [], 0
+            if block:
+                yield from parsed(b"".join(block), columns, batch_rows, encoding)
+
+
+def parsed(
+    text: bytes, columns: Sequence[PostgresColumn], batch_rows: int, encoding: str = "UTF8"
+) -> Iterator[pa.RecordBatch]:
+    # Columns are numbered while they are parsed: two requested columns never share a position, whatever their names.
+    positions = [f"c{i}" for i in range(len(columns))]
+    types = [column.arrow_type if not pa.types.is_nested(column.arrow_type) else pa.string() for column in columns]
+    table = pyarrow.csv.read_csv(
+        pa.BufferReader(b"\n" + text),  # lest Arrow takes a byte order mark off the first value of any block
+        pyarrow.csv.ReadOptions(column_names=positions, block_size=len(text) + 2, use_threads=False, skip_rows=1),
+        pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        pyarrow.csv.ConvertOptions(
+            check_utf8=False,
+            column_types=dict(zip(positions, types, strict=True)),
+            null_values=[""],
+            true_values=["t"],
+            false_values=["f"],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,  # COPY writes null bare and the empty text in quotes
+        ),
+    )
+    if (
+        encoding != "UTF8"
+    ):  # every encoding a server may have keeps ASCII as it is, so quotes and commas were told apart
+        texts = [i for i, type_ in enumerate(types) if pa.types.is_string(type_)]
+        for i in texts:
+            table = table.set_column(i, positions[i], _decoded(table.column(i), python_encoding(encoding)))
+    yield from table.rename_columns([column.name for column in columns]).to_batches(batch_rows)
+
+
+def _decoded(texts: pa.ChunkedArray, encoding: str) -> pa.ChunkedArray:
+    """Text of the server's encoding as UTF-8, value by value; bytes that stand for no character are replaced."""
+    raw = texts.cast(pa.binary()).to_pylist()
+    return pa.chunked_array([pa.array([v if v is None else v.decode(encoding, "replace") for v in raw], pa.string())])
