@@ -58,7 +58,7 @@ def test_a_measurement_of_more_calendar_bins_than_a_plan_may_have_now_still_make
     long = ("min: 2026-01-01, max: 2026-12-31, bins: month", "min: 1990-01-01, max: 2026-12-31, bins: day")
     spec = clinic.write(long, ("marginals: all-2way", "marginals: [[visited_on], [age, sex]]"))
     with monkeypatch.context() as older:
-        older.setattr("understudy.pipelines.spec.columns.MAX_BINS", 10**6)
+        older.setattr("understudy.pipelines.spec.dates.MAX_BINS", 10**6)
         assert run("release", spec).exit_code == 0
     [charge] = clinic.charges
     refused = run("plan", spec)
