@@ -55,8 +55,7 @@ def kind_of(address: Address) -> SourceKind | None:
 def place_of(address: Address, base: Path) -> Path | None:
     """The file or folder that a source's address names on this machine, links followed; None where it is another."""
     kind = kind_of(address)
-    path = address.path(base) if kind is not None and kind.terms.local else None
-    return None if path is None else path.resolve()
+    return None if kind is None else kind.terms.place(address, base)
 
 
 def fix() -> str:

@@ -74,6 +74,11 @@ class Terms:
     def accept(self, address: Address) -> bool:
         return address.hidden_in in self.hidden_in if address.hidden_in else self.plain
 
+    def place(self, address: Address, base: Path) -> Path | None:
+        """The file or folder that an address names on this machine, links followed; None where it is another."""
+        path = address.path(base) if self.local else None
+        return None if path is None else path.resolve()
+
 
 @dataclass(frozen=True)
 class Address:

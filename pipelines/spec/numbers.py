@@ -24,12 +24,6 @@ ScaleName = Literal["linear", "log", "ratio", "signed"]
 _SCALE = "log: log(1 + x - min); ratio: a true logarithm, for min > 0; signed: a logarithm in both directions from zero"
 
 
-def _ends_of_bins(given: Any) -> Any:
-    """Where `bins` lists edges, `min` and `max` are its ends."""
-    bins = given.get("bins") if isinstance(given, dict) else None
-    return {"min": bins[0], "max": bins[-1], **given} if isinstance(bins, list | tuple) and bins else given
-
-
 def _check_shape(column: IntegerColumn | NumberColumn) -> None:
     bins = column.bins
     if not isinstance(bins, int):
@@ -45,7 +39,7 @@ def _check_shape(column: IntegerColumn | NumberColumn) -> None:
 
 
 class Written(Public):
-    """Keys of every column of numbers: how they are written where the source holds text."""
+    """What columns of numbers share: how they are written where the source holds text, and bins that are listed."""
 
     decimal: Literal[".", ","] = later(".", description="text: what stands before the decimals")
     thousands: Literal[",", ".", " ", "'", "_"] | None = later(description="text: what stands between thousands")
@@ -53,6 +47,13 @@ class Written(Public):
     units: tuple[Annotated[str, Field(min_length=1, max_length=20)], ...] = later(
         (), max_length=50, description="text: words that may stand before or after a number, such as CHF or kg"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ends_of_bins(cls, given: Any) -> Any:
+        """Where `bins` lists edges, `min` and `max` are its ends."""
+        bins = given.get("bins") if isinstance(given, dict) else None
+        return {"min": bins[0], "max": bins[-1], **given} if isinstance(bins, list | tuple) and bins else given
 
     @property
     def form(self) -> NumberForm | None:
@@ -91,11 +92,6 @@ class IntegerColumn(Written):
     )
     nullable: bool = False
 
-    @model_validator(mode="before")
-    @classmethod
-    def _listed_bins(cls, given: Any) -> Any:
-        return _ends_of_bins(given)
-
     @model_validator(mode="after")
     def _bounds(self) -> IntegerColumn:
         if self.min > self.max:
@@ -124,11 +120,6 @@ class NumberColumn(Written):
         exclude_if=left_out,
     )  # fmt: skip
     nullable: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _listed_bins(cls, given: Any) -> Any:
-        return _ends_of_bins(given)
 
     @model_validator(mode="after")
     def _one_grid(self) -> NumberColumn:

@@ -167,8 +167,7 @@ def target_kind(address: Address) -> TargetKind | None:
 def target_place(address: Address, base: Path) -> Path | None:
     """The file or folder that a target's address names on this machine, links followed; None where it is another."""
     kind = target_kind(address)
-    path = address.path(base) if kind is not None and kind.terms.local else None
-    return None if path is None else path.resolve()
+    return None if kind is None else kind.terms.place(address, base)
 
 
 def release_id(spec: ReleaseSpec, mids: tuple[str, ...]) -> str:
