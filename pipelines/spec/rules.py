@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from understudy.pipelines.spec.public import Public
 
@@ -21,6 +21,8 @@ Selection = Range | tuple[str | int | bool | None, ...]
 
 class Rule(Public):
     """Exactly one of `forbid`, `if` with `then`, or `order`."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)  # what is stored says `if_`
 
     forbid: dict[str, Selection] | None = Field(None, description="values that never occur together")
     if_: dict[str, Selection] | None = Field(None, alias="if", description="when all of these hold ...")

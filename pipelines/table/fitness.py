@@ -13,6 +13,7 @@ from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.binning import MICROSECONDS_A_DAY
 from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.keeping import Types, holds_whole_numbers
 
 _UNITS = {"date": (1.0, "days"), "datetime": (MICROSECONDS_A_DAY / 24, "hours")}
 _HALF = 0.5
@@ -76,6 +77,30 @@ def shape_advice(spec: ReleaseSpec, domain: TableDomain) -> list[str]:
     starred = [column.name for column in domain.columns if column.spikes]
     if starred and not _counts_bins(spec):
         found.append(f"{', '.join(starred)}: spikes are kept by privpgd and gaussian's copula, not by this method")
+    return found
+
+
+def type_advice(domain: TableDomain, types: Types) -> list[str]:
+    """What is lost where the source's catalogue says whole numbers and the spec `number`; no row is looked at."""
+    found = []
+    for column in domain.columns:
+        name = types.get(column.name, "")
+        if column.kind != "number" or not holds_whole_numbers(name):
+            continue
+        lows, highs = column.intervals()
+        widest = float((highs - lows)[~column.is_spike].max(initial=0.0))
+        whole_steps = column.step is not None and column.step.denominator == 1
+        lost = []
+        if widest > 1 or not whole_steps:
+            zero = column.ends[0] <= 0 <= column.ends[1] and all(value != 0 for _, value in column.spikes)
+            lost.append(f"{'exact zeros and ' * zero}numbers that many rows hold are spread over {_resolution(column)}")
+        if not whole_steps:
+            lost.append("values are drawn between whole numbers, then rounded, some of them into the next bin")
+        if lost:
+            found.append(
+                f"{column.name}: the source holds whole numbers ({name}), `number` is declared: {'; '.join(lost)}; "
+                "`type: integer` keeps them whole, and `spikes` keeps those that many rows hold"
+            )
     return found
 
 

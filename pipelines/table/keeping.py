@@ -72,6 +72,14 @@ def _arrow_type(name: str) -> pa.DataType | None:
     return None
 
 
+def holds_whole_numbers(name: str) -> bool:
+    """Whether a column of this type has whole numbers and nothing else."""
+    type_ = _arrow_type(name)
+    if type_ is None:
+        return False
+    return bool(pa.types.is_integer(type_) or (pa.types.is_decimal(type_) and type_.scale == 0))
+
+
 def kept_types(domain: TableDomain, types: Types) -> dict[str, Kept]:
     """Of every published column but ids and tensors: the type it is published in."""
     found: dict[str, Kept] = {}

@@ -14,17 +14,20 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.spec.formats import DateForm
 from understudy.pipelines.spec.rules import Range, Rule, Selection
-from understudy.pipelines.table.binning import EPOCH
 from understudy.pipelines.table.coding.decode import decode_column
+from understudy.pipelines.table.coding.encode import encode_column
 from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.reading.values import read_numbers
 
 MOST_REDRAWS = 20
 
@@ -49,7 +52,9 @@ def allowed_cells(rule: Rule, domain: TableDomain) -> tuple[tuple[int, ...], np.
 def broken_rows(rule: Rule, table: pa.Table, domain: TableDomain) -> np.ndarray:
     """Which rows of a finished table break the rule, judged by their values."""
     if rule.order:
-        low, high = (_numbers(table[name]) for name in rule.order)
+        low, high = (
+            read_numbers(table[name].combine_chunks(), domain.columns[domain.index(name)]) for name in rule.order
+        )
         return low > high
     condition = _holds(rule.forbid or rule.if_ or {}, table, domain)
     return condition & ~_holds(rule.then, table, domain) if rule.then else condition
@@ -114,7 +119,7 @@ def _codes_of(selection: Selection, column: DomainColumn, *, touching: bool) -> 
         if column.kind in ("category", "boolean"):
             raise SpecError(f"generate.rules: {column.name} is a {column.kind}, which has no range", "list its values")
         low, high = _bounds(column)
-        least, most = _limits(selection)
+        least, most = _limits(selection, column)
         if touching:
             return (high >= least) & (low <= most)
         return (low >= least) & (high <= most)
@@ -135,40 +140,37 @@ def _codes_of(selection: Selection, column: DomainColumn, *, touching: bool) -> 
     return np.array([label in wanted for label in labels])
 
 
-def _limits(selection: Range) -> tuple[float, float]:
-    low = -np.inf if selection.min is None else _number(selection.min)
-    return low, np.inf if selection.max is None else _number(selection.max)
+def _limits(selection: Range, column: DomainColumn) -> tuple[float, float]:
+    low = -np.inf if selection.min is None else _number(selection.min, column)
+    return low, np.inf if selection.max is None else _number(selection.max, column)
 
 
-def _number(value: float | dt.date | dt.datetime) -> float:
-    if isinstance(value, dt.datetime):
-        return (value - dt.datetime(1970, 1, 1)) / dt.timedelta(microseconds=1)
-    return float((value - EPOCH).days) if isinstance(value, dt.date) else float(value)
+def _number(value: float | dt.date | dt.datetime, column: DomainColumn) -> float:
+    """In the column's units. A day is its midnight, whichever of the two the rule or the column has."""
+    if isinstance(value, dt.date) != (column.kind in ("date", "datetime")):
+        kind = "numbers" if isinstance(value, dt.date) else "dates"
+        raise SpecError(f"generate.rules: {column.name} is given no range in {kind}, which it holds", f"give {kind}")
+    if not isinstance(value, dt.date):
+        return float(value)
+    moment = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
+    if moment.tzinfo is not None:
+        form = column.form_of(DateForm)
+        moment = moment.astimezone(ZoneInfo(form.zone) if form and form.zone else dt.UTC).replace(tzinfo=None)
+    return (moment - dt.datetime(1970, 1, 1)) / dt.timedelta(**{"days" if column.kind == "date" else "microseconds": 1})
 
 
 def _holds(selections: dict[str, Selection], table: pa.Table, domain: TableDomain) -> np.ndarray:
-    """Which rows satisfy all the selections, by value."""
+    """Which rows satisfy all the selections, by value, in whatever type the values are published."""
     held = np.ones(table.num_rows, dtype=bool)
     for name, selection in selections.items():
+        column = domain.columns[domain.index(name)]
         if isinstance(selection, Range):
-            least, most = _limits(selection)
-            numbers = _numbers(table[name])
+            least, most = _limits(selection, column)
+            numbers = read_numbers(table[name].combine_chunks(), column)
             held &= (numbers >= least) & (numbers <= most)
         else:
-            texts = {None if value is None else str(value) for value in selection}
-            held &= np.array(
-                [(None if value is None else str(value)) in texts for value in table[name].to_pylist()], dtype=bool
-            )
+            held &= _codes_of(selection, column, touching=True)[encode_column(table[name], column)]
     return held
-
-
-def _numbers(values: pa.ChunkedArray) -> np.ndarray:
-    """As doubles in the domain's units; null is NaN, which no comparison holds for."""
-    if pa.types.is_date(values.type):
-        values = values.cast(pa.int32())
-    elif pa.types.is_timestamp(values.type):
-        values = values.cast(pa.int64())
-    return np.asarray(values.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=float)
 
 
 def _outermost(codes: np.ndarray, column: DomainColumn, *, lowest: bool) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Callable
 
@@ -31,6 +32,34 @@ def test_a_stored_measurement_makes_more_tables_for_free(clinic: Clinic, run: Ru
     assert manifest["guarantee"]["events"][0]["mid"] == charge.mid
     assert manifest["spec_hash"] == charge.spec_hash
     assert clinic.charges == [charge]
+
+
+RULES = """
+generate:
+  epochs: 2
+  particles: 400
+  device: cpu
+  rules:
+    - {if: {age: {max: 30}}, then: {smoker: [false]}}
+    - {forbid: {visited_on: {min: 2026-06-01}, ward: [C]}}
+"""
+
+
+def test_rules_are_kept_by_tables_that_are_made_later(clinic: Clinic, run: Run) -> None:
+    """The stored spec says `if_`, which nobody could read back: every measurement with a rule was lost to `generate`."""
+    clinic.spec.write_text(clinic.write().read_text().partition("generate:")[0] + RULES)
+    released = run("release", clinic.spec)
+    assert released.exit_code == 0, released.output
+    [charge] = clinic.charges
+    more = clinic.folder / "more"
+    result = run("generate", "--from", charge.mid, "--to", more, "--rows", 500, "--epochs", 1)
+    assert result.exit_code == 0, result.output
+    rows = pq.read_table(more / "clinic-visits" / "latest" / "data").to_pylist()
+    assert len(rows) == 500
+    young = [row for row in rows if row["age"] <= 30]
+    assert young
+    assert all(row["smoker"] is False for row in young)
+    assert not [row for row in rows if row["visited_on"] >= dt.date(2026, 6, 1) and row["ward"] == "C"]
 
 
 def test_what_is_no_measurement_is_refused(clinic: Clinic, run: Run) -> None:

@@ -26,13 +26,15 @@ def charge_by_hand(clinic: Clinic, snapshot: str, noise_multiplier: float = 5.0)
 
 
 def test_plan_reads_no_row(clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The source is destroyed, and opening any source is made an error: the plan must not notice."""
+    """The source is destroyed, and reading from any is made an error: the plan asks the catalogue alone, in vain."""
     (clinic.folder / "clinic.duckdb").write_bytes(b"not a database")
-    monkeypatch.setattr(
-        "understudy.pipelines.sources.databases.duckdb_table.DuckDBSource.connect",
-        lambda self: pytest.fail("plan opened the source"),
-    )
+    for reads in ("read", "query", "row_estimate"):
+        monkeypatch.setattr(
+            f"understudy.pipelines.sources.databases.duckdb_table.DuckDBSource.{reads}",
+            lambda self, *words: pytest.fail("plan read the source"),
+        )
     result = run("plan", clinic.spec)
+    assert "its catalogue cannot be read" in result.output
     assert result.exit_code == 0, result.output
     for part in ("would spend epsilon 1.0000", "noise std", "age x sex", "account clinic: spent 0.0000 of 1.7",
                  "the cap pays for 2 such"):  # fmt: skip
@@ -110,13 +112,41 @@ def test_schema_is_json(run: Run) -> None:
     assert "properties" in json.loads(run("schema").output)
 
 
-def test_plan_estimates_counting_without_opening_anything(
+def test_plan_says_what_is_lost_where_the_source_holds_whole_numbers(clinic: Clinic, run: Run) -> None:
+    """By the catalogue: the file's rows are overwritten, and the words are the same."""
+    import duckdb
+
+    declared = "  visits: {type: number, min: 0, max: 9, nullable: true}\n"
+    spec = clinic.write(("age: {type: integer", "age: {type: number"), ("columns:\n", f"columns:\n{declared}"))
+    path = clinic.folder / "clinic.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("ALTER TABLE visits ADD COLUMN visits SMALLINT")
+        connection.execute("CHECKPOINT")
+        size = connection.execute("SELECT block_size FROM pragma_database_size()").fetchone()
+        blocks = connection.execute(
+            "SELECT DISTINCT block_id FROM pragma_storage_info('visits') WHERE block_id >= 0"
+        ).fetchall()
+    assert size is not None
+    with path.open("r+b") as file:
+        for (block,) in blocks:
+            file.seek(3 * 4096 + block * size[0])
+            file.write(bytes(size[0]))
+    told = run("plan", spec).output
+    for name, type_ in (("age", "int64"), ("visits", "int16")):
+        assert f"   ! {name}: the source holds whole numbers ({type_}), `number` is declared: exact zeros" in told, told
+    assert "charge: the source" not in told
+    lost = json.loads(run("plan", spec, "--json").output)["types_lost"]
+    assert [line.partition(":")[0] for line in lost] == ["visits", "age"]
+
+
+def test_plan_estimates_counting_without_asking_how_many_rows_there_are(
     clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "understudy.pipelines.sources.databases.duckdb_table.DuckDBSource.connect",
-        lambda self: pytest.fail("plan opened the source"),
-    )
+    for way in ("read", "parts", "query", "row_estimate"):
+        monkeypatch.setattr(
+            f"understudy.pipelines.sources.databases.duckdb_table.DuckDBSource.{way}",
+            lambda *_: pytest.fail("plan asked for rows"),
+        )
     assert "counting 15 marginals of 100,000 rows (assumed" in run("plan", clinic.spec).output
     assumed = run("plan", clinic.spec, "--assume-rows", 50_000_000).output
     assert "counting 15 marginals of 50,000,000 rows (assumed)" in assumed

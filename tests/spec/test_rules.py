@@ -15,6 +15,7 @@ from understudy.pipelines.spec.reading import parse_spec
 from understudy.pipelines.spec.rules import Rule
 from understudy.pipelines.table.coding.decode import decode
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.finishing import finished
 from understudy.pipelines.table.rules import allowed_cells, broken_rows, keep_order
 
 SPEC = """
@@ -113,3 +114,63 @@ def test_rules_change_nothing_that_is_measured() -> None:
     assert with_rule.hash == parse_spec(SPEC).hash
     with pytest.raises(SpecError, match="privpgd only"):
         parse_spec(SPEC + "generate: {rules: [{order: [admitted, discharged]}]}\nmethod: {name: gaussian}\n")
+
+
+KEPT = """
+name: typed
+source: {uri: typed.parquet, snapshot: "1"}
+privacy: {account: a, epsilon: 1, delta: 1e-6}
+columns:
+  seen: {type: datetime, min: 2026-01-01, max: 2026-06-30, bins: month, nullable: true}
+  day: {type: date, min: 2026-01-01, max: 2026-06-30, bins: month}
+  smoker: {type: boolean, nullable: true}
+  grade: {type: category, values: ["1", "2.5"]}
+publish: {to: out}
+"""
+IN_TYPES = [
+    {},
+    {"seen": "timestamp[s]", "day": "date32[day]", "smoker": "int8", "grade": "double"},
+    {"seen": "timestamp[ns, tz=Europe/Berlin]", "day": "timestamp[ms]", "smoker": "bool", "grade": "enum"},
+]
+
+
+@pytest.mark.parametrize("types", IN_TYPES, ids=["plain", "narrow", "zoned"])
+@pytest.mark.parametrize(
+    "stated",
+    [{"if": {"grade": ["1"]}, "then": {"smoker": [True, None]}},
+     {"forbid": {"seen": {"min": dt.datetime(2026, 3, 1)}, "smoker": [True]}},
+     {"forbid": {"seen": {"min": dt.date(2026, 3, 1)}, "day": {"max": dt.datetime(2026, 3, 31, 12)}}},
+     {"if": {"seen": [None]}, "then": {"grade": ["2.5"]}}],
+    ids=["words", "moments", "days", "null"],
+)  # fmt: skip
+def test_rules_are_judged_alike_in_whatever_type_a_table_is_published(types: dict[str, str], stated: dict) -> None:
+    domain = TableDomain.of(parse_spec(KEPT))
+    rule = Rule.model_validate(stated)
+    assert broken_rows(Rule.model_validate(rule.model_dump(mode="json")), *_kept(domain, {})).tolist() == broken_rows(
+        rule, *_kept(domain, {})
+    ).tolist()  # as it is read back from a measurement
+    columns, allowed = allowed_cells(rule, domain)
+    for codes, broken in ((_drawn(domain), True), (_drawn(domain), False)):
+        chosen = allowed[tuple(codes[:, c] for c in columns)] != broken
+        table = finished(decode(codes[chosen], domain, np.random.default_rng(0)), domain, types)
+        found = broken_rows(rule, table, domain)
+        assert found.any() == broken
+        assert table.num_rows > 50
+
+
+def _drawn(domain: TableDomain) -> np.ndarray:
+    rng = np.random.default_rng(2)
+    return np.stack([rng.integers(0, size, 2000) for size in domain.sizes], axis=1)
+
+
+def _kept(domain: TableDomain, types: dict[str, str]) -> tuple[pa.Table, TableDomain]:
+    return finished(decode(_drawn(domain), domain, np.random.default_rng(0)), domain, types), domain
+
+
+@pytest.mark.parametrize(
+    "stated", [{"forbid": {"seen": {"min": 5}}}, {"forbid": {"age": {"max": dt.date(2026, 1, 1)}}}]
+)
+def test_a_range_is_in_the_units_of_its_column(stated: dict) -> None:
+    domain = TableDomain.of(parse_spec(KEPT.replace("  day:", "  age: {type: integer, min: 0, max: 9}\n  day:")))
+    with pytest.raises(SpecError, match="range in"):
+        allowed_cells(Rule.model_validate(stated), domain)

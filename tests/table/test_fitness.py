@@ -7,7 +7,7 @@ from typing import Any
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import spec_of
 from understudy.pipelines.table.domain import TableDomain
-from understudy.pipelines.table.fitness import fitness_of, shape_advice
+from understudy.pipelines.table.fitness import fitness_of, shape_advice, type_advice
 
 
 def spec(columns: dict[str, Any], **method: Any) -> ReleaseSpec:
@@ -74,3 +74,27 @@ def test_better_declarations_are_advised() -> None:
         "spiky": "copula",
     }.items():
         assert any(line.startswith(name) and advice in line for line in words.splitlines()), (name, words)
+
+
+def test_whole_numbers_that_are_declared_numbers_lose_what_is_told() -> None:
+    columns = {
+        "fare": {"type": "number", "min": 0, "max": 100, "bins": 10},
+        "tip": {"type": "number", "min": 0, "max": 100, "bins": 10, "decimals": 0, "spikes": [0]},
+        "stars": {"type": "number", "min": 0, "max": 10, "bins": 10, "step": 1},
+        "rest": {"type": "number", "min": 5, "max": 100, "bins": 10},
+        "real": {"type": "number", "min": 0, "max": 100},
+        "count": {"type": "integer", "min": 0, "max": 100},
+    }
+    types = dict.fromkeys(columns, "int32") | {"rest": "decimal128(10, 0)", "real": "decimal128(10, 2)"}
+    told = {line.partition(":")[0]: line for line in type_advice(TableDomain.of(spec(columns)), types)}
+    assert list(told) == ["fare", "tip", "rest"]
+    assert all("type: integer" in line and "spikes" in line for line in told.values())
+    assert "exact zeros" in told["fare"]
+    assert "bins of 10" in told["fare"]
+    assert "next bin" in told["fare"]
+    assert "exact zeros" not in told["tip"]
+    assert "spread" in told["tip"]
+    assert "next bin" not in told["tip"]
+    assert "exact zeros" not in told["rest"]
+    assert "decimal128(10, 0)" in told["rest"]
+    assert type_advice(TableDomain.of(spec(columns)), {}) == []

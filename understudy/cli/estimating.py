@@ -1,4 +1,5 @@
-"""How long counting will take and how much memory it needs, said before a row is read.
+"""How long counting will take and how much memory it needs, and what of the source's types is lost, said before a row
+is read.
 
 How many rows there are is a secret of the table unless its owner declares otherwise, so the source's metadata is opened
 only if the spec says `source.rows_are_public`; else the estimate is for a number that somebody assumes.
@@ -48,6 +49,23 @@ def table_size(spec: ReleaseSpec, base: Path, assumed: int | None) -> TableSize:
     if rows is None:
         return TableSize(ASSUMED_ROWS, "assumed, since this source has no metadata of its size")
     return TableSize(max(rows, 1), "by the source's metadata, declared public")
+
+
+def types_lost(spec: ReleaseSpec, base: Path) -> list[str]:
+    """What declarations lose of the source's types: asked of its catalogue where a `number` is declared, never of a
+    row."""
+    if not any(column.type == "number" for column in spec.columns.values()):
+        return []
+    from understudy.pipelines.sources import opening
+    from understudy.pipelines.sources.catalogue import source_types
+    from understudy.pipelines.table.fitness import type_advice
+
+    try:
+        with closing(opening.open_source(spec.source, base, spec)) as source:
+            types = source_types(source)
+    except UnderstudyError as problem:
+        return [f"whether `number` fits the source's types is not known, since its catalogue cannot be read: {problem}"]
+    return type_advice(TableDomain.of(spec), types)
 
 
 def counting_estimate(spec: ReleaseSpec, plan: MethodPlan[Any], size: TableSize) -> CountingEstimate | None:

@@ -1,4 +1,7 @@
-"""`understudy plan`: what a release would do and cost. It reads the spec and the ledger, and not one row."""
+"""`understudy plan`: what a release would do and cost. It reads the spec and the ledger, and not one row.
+
+Where a `number` is declared it asks the source's catalogue for types; a source that is not there is no obstacle.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any
 import click
 
 from understudy.cli.advising import print_advice, print_what_if
-from understudy.cli.estimating import TableSize, counting_estimate, print_counting, table_size
+from understudy.cli.estimating import TableSize, counting_estimate, print_counting, table_size, types_lost
 from understudy.cli.scheduling import check_schedule
 from understudy.cli.tables import print_table
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt
@@ -59,16 +62,20 @@ def print_plan(
     check_target(spec)
     rows = table_size(spec, path.parent, assume_rows)
     if as_json:
-        click.echo(json.dumps(plan_json(spec, plan, rows), indent=2))
+        click.echo(json.dumps(plan_json(spec, plan, rows, types_lost(spec, path.parent)), indent=2))
         return
     require_apart(spec, path.parent)
-    place = place_of(spec.source.address, path.parent)
-    if place is not None and not place.exists():  # a database or a store is not asked
+    place, lost = place_of(spec.source.address, path.parent), []
+    if place is not None and not place.exists():
         click.echo(f"   ! there is no {place} here: a release would fail on this machine")
-    show_plan(spec, plan, rows, source_identity(spec.source, path.parent))
+    else:
+        lost = types_lost(spec, path.parent)
+    show_plan(spec, plan, rows, source_identity(spec.source, path.parent), lost)
 
 
-def show_plan(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, source: str = "") -> None:
+def show_plan(
+    spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, source: str = "", lost: Sequence[str] = ()
+) -> None:
     privacy, ledger = spec.privacy, Ledger(Workspace.from_environment().ledger_url)
     entry = entry_of(ledger, spec, plan)
     loss = composed_loss([charge.event for charge in plan.charges], float(privacy.delta), privacy.relation)
@@ -85,7 +92,7 @@ def show_plan(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, source:
     for step in plan.steps:
         click.echo(f"   - {step}")
     domain = TableDomain.of(spec)
-    for caution in [*cautions(spec), *shape_advice(spec, domain)]:
+    for caution in [*cautions(spec), *shape_advice(spec, domain), *lost]:
         click.echo(f"   ! {caution}")
     click.echo()
     print_noise(plan.noise, rows.rows)
@@ -210,7 +217,7 @@ def print_forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan[Any]) -> 
         click.echo(f"   ! {step}")
 
 
-def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize) -> dict[str, Any]:
+def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, lost: Sequence[str]) -> dict[str, Any]:
     counting, advice = counting_estimate(spec, plan, rows), advise(spec, plan, rows.rows)
     return {
         "name": spec.name,
@@ -223,5 +230,6 @@ def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize) -> dict
         "details": plan.details,
         "advice": None if advice is None else {**asdict(advice), "rows_from": rows.origin},
         "fitness": [asdict(one) for one in fitness_of(spec, TableDomain.of(spec))],
+        "types_lost": list(lost),
         "counting": None if counting is None else {**asdict(counting), "rows_from": rows.origin},
     }
