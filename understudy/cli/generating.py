@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from understudy.cli.releasing import tell_alarms
 from understudy.pipelines.publishing.targets.base import Published, open_target
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.checking import require_sound
@@ -34,5 +35,6 @@ def generate_from(
         f"spent      nothing: {charge.stage} of {charge.release}, snapshot {charge.snapshot}, was paid for before"
     )
     click.echo(f"published  {table.num_rows:,} rows x {table.num_columns} columns")
+    tell_alarms(published)
     click.echo(f"where      {published.location}")
     return published

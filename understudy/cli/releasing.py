@@ -137,10 +137,15 @@ def _report(published: Published, ledger: Ledger, spec: ReleaseSpec, known: froz
         f"{left_text(balance.left)} left (filter {account.filter.name})"
     )
     click.echo(f"published  {published.manifest.rows:,} rows x {len(published.manifest.columns)} columns")
+    tell_alarms(published)
+    click.echo(f"where      {published.location}")
+    click.echo(f"card       {published.card}")
+    click.echo(f"took       {seconds:.0f} s")
+
+
+def tell_alarms(published: Published) -> None:
+    """In red: the columns of which much was not understood, by noisy numbers that were paid for."""
     for fact in published.manifest.quality:
         if fact.alarming:
             share = f"{min(fact.shares['unreadable'], 1):.0%}"
             click.secho(f"warning    about {share} of {fact.column} was not understood (docs/formats.md)", fg="red")
-    click.echo(f"where      {published.location}")
-    click.echo(f"card       {published.card}")
-    click.echo(f"took       {seconds:.0f} s")
