@@ -46,7 +46,7 @@ generate:
 
 
 def test_rules_are_kept_by_tables_that_are_made_later(clinic: Clinic, run: Run) -> None:
-    """The stored spec says `if_`, which nobody could read back: every measurement with a rule was lost to `generate`."""
+    """The stored spec says `if_`, which nobody could read back: a measurement with a rule was lost to `generate`."""
     clinic.spec.write_text(clinic.write().read_text().partition("generate:")[0] + RULES)
     released = run("release", clinic.spec)
     assert released.exit_code == 0, released.output

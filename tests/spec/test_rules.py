@@ -146,9 +146,10 @@ IN_TYPES = [
 def test_rules_are_judged_alike_in_whatever_type_a_table_is_published(types: dict[str, str], stated: dict) -> None:
     domain = TableDomain.of(parse_spec(KEPT))
     rule = Rule.model_validate(stated)
-    assert broken_rows(Rule.model_validate(rule.model_dump(mode="json")), *_kept(domain, {})).tolist() == broken_rows(
-        rule, *_kept(domain, {})
-    ).tolist()  # as it is read back from a measurement
+    assert (
+        broken_rows(Rule.model_validate(rule.model_dump(mode="json")), *_kept(domain, {})).tolist()
+        == broken_rows(rule, *_kept(domain, {})).tolist()
+    )  # as it is read back from a measurement
     columns, allowed = allowed_cells(rule, domain)
     for codes, broken in ((_drawn(domain), True), (_drawn(domain), False)):
         chosen = allowed[tuple(codes[:, c] for c in columns)] != broken
