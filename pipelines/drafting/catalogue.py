@@ -24,11 +24,13 @@ from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.sources.files.csv_file import MOST_HEADER_BYTES, csv_header
 from understudy.pipelines.sources.opening import kind_of, open_source
 from understudy.pipelines.spec.address import Address
+from understudy.pipelines.spec.dialect import CsvDialect
 from understudy.pipelines.spec.source import SourceSpec
 
 VARIABLE = "WAREHOUSE_URL"
 _PARQUET, _ARROW = (".parquet", ".pq"), (".arrow", ".feather")
 _DUCKDB = (".duckdb", ".ddb")
+_DELIMITERS = (",", ";", "\t", "|")
 
 
 def table_facts(uri: str, table: str | None, beside: Path) -> TableFacts:
@@ -61,8 +63,9 @@ def _file_facts(path: Path, table: str | None, beside: Path) -> TableFacts:
     if table is not None:
         raise SpecError("--table is for databases; a file is one table", "leave --table out")
     if name.endswith((".csv", ".csv.gz")):
-        columns = tuple(ColumnFacts(column) for column in csv_columns(path))
-        return TableFacts(columns, f"the header of {path.name}", spec_path(path, beside))
+        names, delimiter = csv_columns(path)
+        columns = tuple(ColumnFacts(name) for name in names)
+        return TableFacts(columns, f"the header of {path.name}", spec_path(path, beside), delimiter=delimiter)
     if suffix in _ARROW:
         return TableFacts(arrow_columns(_arrow_schema(path)), f"the Arrow schema of {path.name}")
     footer = _first_parquet(path) if path.is_dir() else path if suffix in _PARQUET else None
@@ -76,8 +79,11 @@ def _file_facts(path: Path, table: str | None, beside: Path) -> TableFacts:
     )
 
 
-def csv_columns(path: Path) -> list[str]:
-    """The names in the first line. A plain file is read byte by byte, so that nothing behind that line ever is."""
+def csv_columns(path: Path) -> tuple[list[str], str]:
+    """The names in the first line, and what stands between them: whichever usual mark tells most of them apart.
+
+    A plain file is read byte by byte, so that nothing behind that line ever is.
+    """
     try:
         with path.open("rb", buffering=0) as file:
             if path.name.lower().endswith(".gz"):
@@ -88,7 +94,11 @@ def csv_columns(path: Path) -> list[str]:
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or "it is not a readable CSV file"
         raise SourceError(f"cannot read {path}: {reason}", "check the path and the file") from None
-    return csv_header(pa.BufferReader(line), str(path), quoted_newlines=False)[0]
+    found = {
+        mark: csv_header(pa.BufferReader(line), str(path), False, CsvDialect(delimiter=mark))[0] for mark in _DELIMITERS
+    }
+    best = max(found, key=lambda mark: len(found[mark]))  # of equals the first
+    return found[best], best
 
 
 def _parquet_schema(path: Path) -> pa.Schema:

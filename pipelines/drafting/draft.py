@@ -82,10 +82,11 @@ class Draft:
         """The spec that the draft says, as plain values."""
         unit = {"entity": self.choices.entity, "max_rows": self.choices.max_rows} if self.choices.entity else None
         source = {"uri": self.facts.uri, "table": self.facts.table, "snapshot": self.snapshot}
+        dialect = {} if self.facts.delimiter == "," else {"csv": {"delimiter": self.facts.delimiter}}
         rules = [{"order": list(pair)} for pair in self.orders]
         return {
             "name": self.name,
-            "source": {key: value for key, value in source.items() if value is not None},
+            "source": {key: value for key, value in source.items() if value is not None} | dialect,
             "privacy": {
                 "account": self.choices.account,
                 **({"unit": unit} if unit else {}),

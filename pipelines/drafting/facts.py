@@ -76,6 +76,8 @@ class TableFacts:
     """Pairs of columns of which the first is never after the second."""
     environment: str = ""
     """A command to type first, where the spec's address is in an environment variable."""
+    delimiter: str = ","
+    """What stands between the names in a CSV file's header."""
 
     def joined(self, other: TableFacts) -> TableFacts:
         """With what a contract says about the same table. Names match by case, then without; a column that only the

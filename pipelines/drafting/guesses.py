@@ -51,8 +51,10 @@ class _Rule:
 
 
 def plain_name(name: str) -> str:
-    """`hoursPerWeek`, `hours-per-week` and `Hours per week` are one name."""
-    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    """`hoursPerWeek`, `hours-per-week` and `Hours per week` are one name; so are `Paid?` and `is paid`, `VAT %` and
+    `vat_percent`."""
+    told = f"is {name}" if name.rstrip().endswith("?") else name
+    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", told.replace("%", " percent"))
     return re.sub(r"[^a-z0-9]+", "_", split.lower()).strip("_")
 
 

@@ -6,6 +6,7 @@ printable line.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from decimal import Decimal
 from typing import Any
@@ -47,6 +48,7 @@ def _lines(draft: Draft) -> list[str]:
         "source:",
         f"  uri: {uri}",
         *([f"  table: {flow(facts.table)}"] if facts.table else []),
+        *_dialect(facts.delimiter),
         f"  snapshot: {flow(draft.snapshot)}  # names this state of the data; another name is another, charged release",
         "privacy:",
         f"  account: {flow(choices.account)}  # the ledger account that pays",
@@ -62,6 +64,10 @@ def _lines(draft: Draft) -> list[str]:
         rules = [{"order": list(pair)} for pair in draft.orders]
         lines += ["generate:", f"  rules: {flow(rules)}  # as the table's CHECKs say"]
     return [*lines, "publish:", "  to: releases"]
+
+
+def _dialect(delimiter: str) -> list[str]:
+    return [] if delimiter == "," else [f"  csv: {flow({'delimiter': delimiter})}  # guess: as in the header"]
 
 
 def _unit(draft: Draft) -> list[str]:
@@ -80,10 +86,17 @@ def _column(column: DraftedColumn) -> list[str]:
     return [*comment, f"  {flow(column.name)}: {flow(column.body)}  # {_MARKS[column.standing]}{_one_line(column.why)}"]
 
 
+class _Dumper(yaml.SafeDumper):
+    """A moment is written as text, which a spec reads as well: its colons cannot stand in one line without a tag."""
+
+
+_Dumper.add_representer(dt.datetime, lambda dumper, moment: dumper.represent_str(str(moment)))
+
+
 def flow(value: Any) -> str:
     """One line of YAML that reads back as the value."""
-    text: str = yaml.safe_dump(
-        [value], default_flow_style=True, width=float("inf"), sort_keys=False, allow_unicode=True
+    text: str = yaml.dump(
+        [value], Dumper=_Dumper, default_flow_style=True, width=float("inf"), sort_keys=False, allow_unicode=True
     )
     return text.strip()[1:-1]
 

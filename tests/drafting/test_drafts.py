@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from understudy.pipelines.drafting.draft import Choices, Draft, draft_table, lik
 from understudy.pipelines.drafting.facts import ColumnFacts, TableFacts
 from understudy.pipelines.drafting.writing import open_lines, written
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.spec.reading import parse_spec, parse_tree
+from understudy.pipelines.sources.opening import open_source
+from understudy.pipelines.spec.dialect import CsvDialect
+from understudy.pipelines.spec.reading import parse_spec, spec_of
 
 TODAY = dt.date(2026, 11, 18)
 ADULT = "age,workclass,fnlwgt,education,marital-status,gender,capital-gain,hours-per-week,native-country,income"
@@ -44,6 +46,8 @@ def one(column: ColumnFacts) -> tuple[dict[str, object], str]:
         ("order_id", {"type": "identifier", "action": "drop"}),
         ("table_id", {"type": "identifier", "action": "surrogate"}),
         ("is_smoker", {"type": "boolean", "nullable": True}),
+        ("Gift?", {"type": "boolean", "nullable": True}),
+        ("Discount %", {"type": "number", "min": 0, "max": 100, "bins": 20, "decimals": 2, "nullable": True}),
         ("birth_date", {"type": "date", "min": dt.date(1900, 1, 1), "max": dt.date(2026, 12, 31), "bins": "year",
                         "nullable": True}),
         ("created_at", {"type": "datetime", "min": dt.datetime(2016, 1, 1), "max": dt.datetime(2027, 1, 1),
@@ -87,6 +91,21 @@ def test_the_draft_of_a_header_can_be_planned_and_names_the_lines_to_fill(tmp_pa
     waiting = [lines[number - 1].split(":")[0].strip() for number in open_lines(text)]
     assert waiting == ["workclass", "fnlwgt", "education", "marital-status", "native-country", "income"]
     assert lines[0] == "# yaml-language-server: $schema=understudy.schema.json"
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_what_stands_between_the_names_of_a_header_is_seen_and_can_be_read(mark: str, tmp_path: Path) -> None:
+    path = tmp_path / "orders.csv"
+    path.write_text(mark.join(["age", '"amount, gross"', "Ordered At"]) + "\n" + mark.join(["40", "1.5", ""]) + "\n")
+    facts = table_facts(str(path), None, tmp_path)
+    draft = draft_table(facts, "orders", Choices(None, 1, Decimal(1), Decimal("1e-6"), "orders"), TODAY)
+    spec = parse_spec(written(draft))
+    assert list(spec.columns) == ["age", "amount, gross", "Ordered At"]
+    assert "!!" not in written(draft)  # a moment is plain text
+    assert spec.source == spec_of(draft.tree()).source
+    assert spec.source.csv == CsvDialect(delimiter=mark)
+    with closing(open_source(spec.source, tmp_path)) as source:
+        assert source.schema().names == list(spec.columns)
 
 
 def test_an_entity_by_name_or_by_what_it_points_to() -> None:
@@ -138,8 +157,7 @@ def test_whatever_a_catalogue_says_the_draft_is_a_spec_and_reads_back(columns: l
     facts = TableFacts((*columns, sound), said, "table.csv", comment=said)
     draft = draft_table(facts, "table", Choices(None, 1, Decimal(1), Decimal("1e-6"), "table"), TODAY)
     text = written(draft)
-    assert isinstance(parse_spec(text), ReleaseSpec)
-    assert parse_tree(text)[1]["columns"] == {column.name: column.body for column in draft.columns}
+    assert parse_spec(text).columns == spec_of(draft.tree()).columns
 
 
 @settings(deadline=None)
