@@ -123,10 +123,16 @@ def _resolution(column: DomainColumn) -> str:
     unit, word = _UNITS.get(column.kind, (1.0, ""))
     if not len(widths) or (column.kind in ("integer", "date") and widths.max() <= 1):
         return "exact" if column.kind == "integer" else "single days"
+    if column.kind == "datetime" and widths.min() > MICROSECONDS_A_DAY:
+        unit, word = float(MICROSECONDS_A_DAY), "days"
     narrow, wide = widths.min() / unit, widths.max() / unit
     alike = wide - narrow <= 0.01 * wide + _HALF * (column.kind == "integer")
-    span = f"{wide:.3g}" if alike else f"{narrow:.3g} to {wide:.3g}"
+    span = _amount(wide) if alike else f"{_amount(narrow)} to {_amount(wide)}"
     return f"bins of {span}{f' {word}' if word else ''}{_steps(column)}"
+
+
+def _amount(number: float) -> str:
+    return f"{number:,.0f}" if 1_000 <= number < 1e12 else f"{number:.3g}"
 
 
 def _steps(column: DomainColumn) -> str:

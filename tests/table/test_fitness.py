@@ -98,3 +98,14 @@ def test_whole_numbers_that_are_declared_numbers_lose_what_is_told() -> None:
     assert "exact zeros" not in told["rest"]
     assert "decimal128(10, 0)" in told["rest"]
     assert type_advice(TableDomain.of(spec(columns)), {}) == []
+
+
+def test_wide_bins_are_told_in_days_and_whole_numbers() -> None:
+    found = told(
+        {
+            "seen": {"type": "datetime", "min": "2016-01-01", "max": "2027-01-01", "bins": "quarter"},
+            "paid": {"type": "number", "min": 0, "max": 1_000_000, "bins": 4},
+        }
+    )
+    assert found["seen"][0] == "bins of 90 to 92 days, in whole days"
+    assert found["paid"][0] == "bins of 250,000"
