@@ -16,7 +16,7 @@ import pyarrow as pa
 from understudy.pipelines.counting.counting import count_marginals
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.stating import at_most
-from understudy.pipelines.publishing.manifest import Manifest
+from understudy.pipelines.publishing.manifest import Manifest, NoiseFact
 from understudy.pipelines.publishing.samples import sample_grid
 from understudy.pipelines.publishing.svg import bar_chart, budget_gauge, heat_map
 from understudy.pipelines.table.coding.encode import EncodedBatch
@@ -71,7 +71,7 @@ def render_card(
         "pictures": _pictures(table, domain),
         "dependence": _dependence(encoded, domain),
         "agreement": _agreement_table(agreements),
-        "noise": _noise_table(manifest),
+        "noise": _noise_table(manifest, domain),
         "schema": _schema_table(manifest, domain),
         "sample": _sample_table(table, domain),
         "events": _events_table(manifest),
@@ -167,16 +167,21 @@ def _agreement_table(agreements: Sequence[Agreement]) -> str:
     return f"<table>{head}{''.join(rows)}</table>{note}"
 
 
-def _noise_table(manifest: Manifest) -> str:
-    groups: dict[tuple[int, float], list[str]] = {}
+def _noise_table(manifest: Manifest, domain: TableDomain) -> str:
+    """A row for all tables of as many columns, and one for whatever else was measured."""
+    groups: dict[str, list[NoiseFact]] = {}
     for fact in manifest.noise:
-        groups.setdefault((fact.query.count(" x ") + 1, round(fact.std, 6)), []).append(fact.query)
-    cells = {key: sum(f.numbers for f in manifest.noise if f.query in names) for key, names in groups.items()}
-    rows = [
-        f"<tr><td>{len(names)} {width}-way quer{'y' if len(names) == 1 else 'ies'}</td><td>{cells[width, std]:,}</td>"
-        f"<td>{std:.3f}</td></tr>"
-        for (width, std), names in groups.items()
-    ]
+        columns = fact.query.split(" x ")
+        counted = all(name in domain.names for name in columns)
+        width = "one column" if len(columns) == 1 else f"{len(columns)} columns"
+        groups.setdefault(f"tables of {width}" if counted else fact.query, []).append(fact)
+    rows = []
+    for what, facts in groups.items():
+        low, high = min(fact.std for fact in facts), max(fact.std for fact in facts)
+        noise = f"{low:,.3f}" if f"{low:,.3f}" == f"{high:,.3f}" else f"{low:,.3f} to {high:,.3f}"
+        count = f"{len(facts):,} " if what.startswith("tables of ") else ""
+        numbers = sum(fact.numbers for fact in facts)
+        rows.append(f"<tr><td>{count}{escape(what)}</td><td>{numbers:,}</td><td>{noise}</td></tr>")
     head = "<tr><th>what was measured</th><th>numbers released</th><th>standard deviation of the noise</th></tr>"
     return f"<table>{head}{''.join(rows)}</table>"
 
