@@ -15,6 +15,7 @@ NOISES = {
     PIPELINES / "counting" / "mechanism.py",
     PIPELINES / "counting" / "residuals.py",
     PIPELINES / "counting" / "adaptive.py",
+    PIPELINES / "discovery" / "mechanism.py",
     PIPELINES / "methods" / "gaussian" / "mechanism.py",
     PIPELINES / "methods" / "gaussian" / "sampling_noise.py",
     PIPELINES / "methods" / "gaussian" / "rounded_normals.py",

@@ -1,0 +1,1 @@
+"""Domains that nobody can type: what a spec leaves open, bought once."""
