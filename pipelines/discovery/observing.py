@@ -116,7 +116,7 @@ def _cells(entries: pa.Array, looking: Looking) -> tuple[np.ndarray, np.ndarray]
         if (kind == "number") is (looking.kind in ("date", "datetime")) and looking.kind is not None:
             continue
         left = np.flatnonzero(coarse == WORD)
-        column = looking.as_column(kind)  # type: ignore[arg-type]
+        column = looking.as_column(kind)
         if not len(left) or not _may_be(entries.type, column, looking):
             continue
         numbers, understood = _numbers(entries.take(pa.array(left)), column)
@@ -149,10 +149,9 @@ def _numbers(entries: pa.Array, column: DomainColumn) -> tuple[np.ndarray, np.nd
 
 
 def _missing(entries: pa.Array) -> np.ndarray:
-    missing = np.asarray(entries.is_null())
+    missing = entries.is_null()
     if is_text(entries.type):
-        blank = pc.equal(pc.binary_length(pc.ascii_trim_whitespace(texts(entries))), 0)
-        return missing | unboxed(pc.fill_null(blank, True))
-    if pa.types.is_floating(entries.type):
-        return missing | unboxed(pc.fill_null(pc.is_nan(entries), True))
-    return missing
+        missing = pc.equal(pc.binary_length(pc.ascii_trim_whitespace(texts(entries))), 0)
+    elif pa.types.is_floating(entries.type):
+        missing = pc.is_nan(entries)
+    return unboxed(pc.fill_null(missing, True))

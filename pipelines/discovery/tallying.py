@@ -158,7 +158,8 @@ def _hashed(found: Different, key: bytes) -> np.ndarray:
     missing = np.asarray(found.spelled.is_null()) | (found.coarse == MISSING)
     words = np.stack([hashes.high, hashes.low], axis=1).view(np.uint8).reshape(len(missing), 16)
     table = np.concatenate([np.where(missing[:, None], 0, words), missing[:, None]], axis=1).astype(np.uint8)
-    return table[found.rows]
+    hashed: np.ndarray = table[found.rows]
+    return hashed
 
 
 def tally_table(source: Source, asked: Sequence[Asked], unit: Unit, key: bytes) -> dict[str, Sums]:
