@@ -21,6 +21,7 @@ from understudy.pipelines.table.domain import TableDomain
 
 KIND = "marginals"
 RESIDUALS = "residuals"
+_PUBLISHED = ("cliques", "columns", "sizes", "stds", "sampler", "public_total", "asked")
 Released = tuple[Clique, np.ndarray, float]
 """Column indices, noisy counts, and the standard deviation of each count."""
 
@@ -47,12 +48,21 @@ def residual_facts(
     return {**facts, "asked": [list(clique) for clique in workload.asked]}
 
 
+def published_facts(measured: Measurement) -> dict[str, Any]:
+    """Those that travel with a release: what a reader of the noisy numbers needs, and no address."""
+    return {key: measured.facts[key] for key in _PUBLISHED if key in measured.facts}
+
+
+def array_name(kind: str, place: int) -> str:
+    return f"{'residual' if kind == RESIDUALS else 'marginal'}_{place}"
+
+
 def marginals_by_name(marginals: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    return {f"marginal_{i}": marginal for i, marginal in enumerate(marginals)}
+    return {array_name(KIND, i): marginal for i, marginal in enumerate(marginals)}
 
 
 def residuals_by_name(tables: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    return {f"residual_{i}": table for i, table in enumerate(tables)}
+    return {array_name(RESIDUALS, i): table for i, table in enumerate(tables)}
 
 
 def released_residuals(measured: Measurement) -> Residuals:

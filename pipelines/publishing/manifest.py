@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import distributions, version
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,22 @@ class ColumnFitness(Public):
     caution: str = ""
 
 
+class MeasuredFact(Public):
+    """What lies in `measured/`: noisy numbers of column sets, as they were bought. How to combine them stands there."""
+
+    kind: str
+    sets: int
+    numbers: int
+
+
+@dataclass(frozen=True)
+class ReleaseFile:
+    """A file that travels with a release, beside its rows and papers, before it is published."""
+
+    path: str
+    content: bytes = field(repr=False)
+
+
 class PublishedFile(Public):
     path: str
     sha256: str
@@ -109,6 +126,7 @@ class Manifest(Public):
     spec: dict[str, Any]
     versions: dict[str, str]
     fitness: tuple[ColumnFitness, ...] = ()
+    measured: MeasuredFact | None = Field(None, exclude_if=lambda fact: fact is None)
     files: tuple[PublishedFile, ...] = ()
 
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from understudy.pipelines.canonical import sha256_file
@@ -19,6 +24,8 @@ from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 MANIFEST = "manifest.json"
 LATEST = "latest"
 RETIRED = "retired.json"
+ATTEMPT = re.compile(r"[0-9a-f]{12}/")
+"""In an object store, the files of a release lie under the name of the attempt that wrote them."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,38 @@ class StoredRelease:
     dated: Mapping[str, str] = field(default_factory=dict)
     shown: str | None = None
     leftovers: int = 0
+    content: Callable[[str], bytes | None] = field(default=lambda path: None, repr=False)
+    """What a listed file holds, None where it cannot be read or is no file; whether it is the published one, `hashes`
+    says."""
+    rows: Callable[[], pa.Table] | None = field(default=None, repr=False)
+    """The published rows, of a table; those of other releases are in their files under data/."""
+
+    def trusted(self, path: str) -> bytes | None:
+        """The content of a file that the manifest lists, if it has the hash it should have; None if none is listed."""
+        listed = next((file for file in self.manifest.files if _plain(file.path) == path), None)
+        if listed is None:
+            return None
+        content = self.content(listed.path)
+        if content is not None and sha256(content).hexdigest() == listed.sha256:
+            return content
+        raise ValidationFailed(
+            f"{path} of the release is missing or was changed after publication",
+            "do not use the release; ask its publisher for another copy",
+        )
+
+    def table(self) -> pa.Table:
+        """All published rows, each file checked."""
+        if self.retired:
+            raise PublishError(f"{self.manifest.release_id} was retired: it has no rows", "ask a newer release")
+        if self.rows is not None:
+            if any(self.hashes.get(file.path) != file.sha256 for file in self.manifest.files):
+                raise ValidationFailed("the release was changed after publication", "do not use it; ask for another")
+            return self.rows()
+        paths = sorted(_plain(file.path) for file in self.manifest.files if holds_rows(file.path))
+        parts = [pq.read_table(BytesIO(self.trusted(path) or b"")) for path in paths]
+        if not parts:
+            raise PublishError(f"the rows of {self.manifest.release_id} cannot be read here", "read them yourself")
+        return pa.concat_tables(parts)
 
     def findings(self) -> list[Finding]:
         found = [self._file(file) for file in self.manifest.files]
@@ -50,7 +89,7 @@ class StoredRelease:
         return found + self._latest()
 
     def _file(self, file: PublishedFile) -> Finding:
-        found, rows = self.hashes.get(file.path), "data/" in file.path
+        found, rows = self.hashes.get(file.path), holds_rows(file.path)
         if self.retired and rows:
             return Finding(file.path, found is None, "retired" if found is None else "retired, and yet it is there")
         if found is None:
@@ -68,6 +107,16 @@ class StoredRelease:
         if newest == self.shown:
             return [Finding("latest", True, f"shows {self.shown}, and none beside it is newer")]
         return [Finding("latest", False, f"turned back: it shows {self.shown}, and {newest} is newer")]
+
+
+def holds_rows(path: str) -> bool:
+    """Whether a file of a release is of its rows, which is what retiring takes away."""
+    return path.startswith("data/") or "/data/" in path
+
+
+def _plain(path: str) -> str:
+    """Without the attempt of an object store."""
+    return path.split("/", 1)[1] if ATTEMPT.match(path) else path
 
 
 def read_directory(place: str) -> StoredRelease:
@@ -96,6 +145,7 @@ def read_directory(place: str) -> StoredRelease:
         directory=folder.name,
         dated=dict(dated((path.parent.name, _bytes(path)) for path in _beside(beside))),
         shown=shown,
+        content=lambda path: _content(folder, path),
     )
 
 
@@ -130,12 +180,25 @@ def _all_files(folder: Path) -> Iterable[str]:
 
 
 def _hash(folder: Path, path: str) -> str | None:
-    """Of a plain file inside the directory; a manifest may be forged to name any path."""
     try:
-        file = (folder / path).resolve()
-        return sha256_file(file) if file.is_relative_to(folder) and file.is_file() else None
+        file = _inside(folder, path)
+        return None if file is None else sha256_file(file)
     except (OSError, ValueError):
         return None
+
+
+def _content(folder: Path, path: str) -> bytes | None:
+    try:
+        file = _inside(folder, path)
+        return None if file is None else file.read_bytes()
+    except (OSError, ValueError):
+        return None
+
+
+def _inside(folder: Path, path: str) -> Path | None:
+    """A plain file inside the directory; a manifest may be forged to name any path."""
+    file = (folder / path).resolve()
+    return file if file.is_relative_to(folder) and file.is_file() else None
 
 
 def _bytes(path: Path) -> bytes | None:

@@ -26,6 +26,7 @@ from understudy.pipelines.publishing.manifest import (
     quality_facts,
     software_versions,
 )
+from understudy.pipelines.publishing.measured import measured_fact, measured_files
 from understudy.pipelines.publishing.targets.base import PreparedRelease, release_id
 from understudy.pipelines.releasing.approving import Approval, loss_without, settled_charges
 from understudy.pipelines.releasing.planning import Planned
@@ -48,6 +49,7 @@ def prepare_release(
     balance = ledger.balance(spec.privacy.account)
     before = loss_without(ledger, spec.privacy.account, approval.mids)
     loss = composed_loss([c.event for c in charges], float(spec.privacy.delta), spec.privacy.relation)
+    files = measured_files(measured, planned.domain, spec.privacy.protected_unit.max_rows)
     manifest = Manifest(
         name=spec.name,
         release_id=release_id(spec, approval.mids),
@@ -76,10 +78,11 @@ def prepare_release(
         spec=public_spec(spec),
         versions=software_versions(),
         fitness=tuple(ColumnFitness(**vars(one)) for one in fitness_of(spec, planned.domain)),
+        measured=measured_fact(files, measured),
     )
     known = _measured_columns(measured, planned.domain)
     card = render_card(manifest, synthetic, known, agreements, before.epsilon)
-    return PreparedRelease(manifest, table, card)
+    return PreparedRelease(manifest, table, card, measured=files)
 
 
 def _as_drawn(planned: Planned, measured: Measurement) -> MethodPlan[Any]:

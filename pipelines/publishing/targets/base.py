@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.publishing.manifest import Manifest
+from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
 from understudy.pipelines.publishing.signing import SigningKey
 from understudy.pipelines.publishing.stored import StoredRelease
 from understudy.pipelines.spec.address import Address, Terms
@@ -29,6 +29,8 @@ class PreparedRelease:
     table: pa.Table
     card: str
     key: SigningKey | None = field(default=None, repr=False)
+    measured: tuple[ReleaseFile, ...] = ()
+    """The files of `measured/`: a target lists them in the manifest as it does the rows, or leaves them out."""
 
 
 @dataclass(frozen=True)

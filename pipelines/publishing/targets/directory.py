@@ -1,6 +1,6 @@
 """Publishing into a directory: stage, flush, check, rename, then swap the `latest` pointer.
 
-Layout: <root>/<name>/<release id>/{data/part-*.parquet, manifest.json, manifest.dsse.json, card.html} and
+Layout: <root>/<name>/<release id>/{data/part-*.parquet, measured/*, manifest.json, manifest.dsse.json, card.html} and
 <root>/<name>/latest, a symbolic link. A reader that follows `latest` sees one complete release, signed, at any moment;
 a kill at any line leaves at worst a hidden staging directory, which the next publication removes.
 """
@@ -194,6 +194,9 @@ def _write(release: PreparedRelease, staging: Path) -> Manifest:
         part = release.table.slice(start, ROWS_A_FILE)
         pq.write_table(part, staging / "data" / f"part-{index:05d}.parquet", compression="zstd")
     (staging / CARD).write_text(release.card, encoding="utf-8")
+    for file in release.measured:
+        (staging / file.path).parent.mkdir(exist_ok=True)
+        (staging / file.path).write_bytes(file.content)
     paths = sorted(path for path in staging.rglob("*") if path.is_file())
     files = tuple(
         PublishedFile(path=str(path.relative_to(staging)), sha256=sha256_file(path), bytes=path.stat().st_size)
@@ -205,7 +208,8 @@ def _write(release: PreparedRelease, staging: Path) -> Manifest:
     written = {staging / name: paper.encode() for name, paper in papers.items() if paper is not None}
     for path, content in written.items():
         path.write_bytes(content)
-    for path in (*paths, *written, staging / "data", staging):
+    folders = sorted(path for path in staging.iterdir() if path.is_dir())
+    for path in (*paths, *written, *folders, staging):
         flush(path)
     return manifest
 

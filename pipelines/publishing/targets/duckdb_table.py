@@ -10,27 +10,33 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.staging import own_staging
 from understudy.pipelines.publishing.attesting import attest
-from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
+from understudy.pipelines.publishing.manifest import Manifest, PublishedFile, ReleaseFile
 from understudy.pipelines.publishing.stored import StoredRelease
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
 from understudy.pipelines.publishing.targets.published_tables import (
+    FILES,
     RELEASES,
     HeldTable,
     changed,
     file_of,
     foreign,
+    hashes_of,
+    is_whole,
+    listed,
     read_manifest,
 )
 from understudy.pipelines.spec.address import Address, Terms
 from understudy.pipelines.spec.handling import PublishSpec
 
 _COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, current BOOLEAN, manifest TEXT, card TEXT, envelope TEXT"
+_FILE_COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, path TEXT, content BLOB"
 
 
 class DuckDBTarget(TargetBase):
@@ -90,8 +96,8 @@ class DuckDBTarget(TargetBase):
             connection.register("release_rows", release.table)
             connection.execute(f"CREATE OR REPLACE TABLE {staged} AS SELECT * FROM release_rows")  # noqa: S608
             fault_point("publish_staged")
-            manifest = manifest.model_copy(update={"files": (self._file(connection, f"{self.table}__staged"),)})
-            text = manifest.model_dump_json()
+            files = (self._file(connection, f"{self.table}__staged"), *listed(release.measured))
+            manifest = manifest.model_copy(update={"files": files})
             connection.execute("BEGIN")
             connection.execute(f"CREATE TABLE IF NOT EXISTS {RELEASES} ({_COLUMNS})")
             connection.execute(f"ALTER TABLE {RELEASES} ADD COLUMN IF NOT EXISTS envelope TEXT")  # older: unsigned
@@ -103,6 +109,7 @@ class DuckDBTarget(TargetBase):
                 "VALUES (?, ?, ?, true, ?, ?, ?)",
                 [manifest.name, manifest.release_id, self.table, text, release.card, envelope],
             )
+            self._keep(connection, manifest, release.measured)
             connection.execute(f"DROP TABLE IF EXISTS {table}")
             connection.execute(f"ALTER TABLE {staged} RENAME TO {table}")
             fault_point("publish_before_pointer")
@@ -121,13 +128,37 @@ class DuckDBTarget(TargetBase):
             names = [column[0] for column in rows.description or ()]
             records = [dict(zip(names, row, strict=True)) for row in rows.fetchall()]
             [held] = [record for record in records if record["current"]][:1]
+            contents = self._contents(connection, found[0])
             return HeldTable(
                 found[0],
-                self._intact(connection, found[0]),
+                hashes_of(self._held_file(connection), contents),
                 held["manifest"],
                 held.get("envelope"),
                 tuple((record["release_id"], record["manifest"]) for record in records),
+                contents,
+                self._rows,
             )
+
+    def _rows(self) -> pa.Table:
+        with self._connected() as connection:
+            return connection.sql(f"SELECT * FROM {_quoted(self.table)}").to_arrow_table()  # noqa: S608
+
+    def _keep(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest, files: tuple[ReleaseFile, ...]) -> None:
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {FILES} ({_FILE_COLUMNS})")
+        for file in files:
+            connection.execute(
+                f"INSERT INTO {FILES} (name, release_id, table_name, path, content) VALUES (?, ?, ?, ?, ?)",  # noqa: S608
+                [manifest.name, manifest.release_id, self.table, file.path, file.content],
+            )
+
+    def _contents(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> dict[str, bytes]:
+        if not self._exists(connection, FILES):
+            return {}
+        rows = connection.execute(
+            f"SELECT path, content FROM {FILES} WHERE table_name = ? AND name = ? AND release_id = ?",  # noqa: S608
+            [self.table, manifest.name, manifest.release_id],
+        ).fetchall()
+        return {path: bytes(content) for path, content in rows}
 
     def newest(self, name: str) -> tuple[Manifest, ...]:
         if not self.path.exists():
@@ -165,9 +196,10 @@ class DuckDBTarget(TargetBase):
         return [(read_manifest(text, where), bool(current), str(text)) for text, current in rows]
 
     def _intact(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> bool:
-        if not self._exists(connection, self.table):
-            return False
-        return [file.sha256 for file in manifest.files] == [self._file(connection, self.table).sha256]
+        return is_whole(manifest, hashes_of(self._held_file(connection), self._contents(connection, manifest)))
+
+    def _held_file(self, connection: duckdb.DuckDBPyConnection) -> PublishedFile | None:
+        return self._file(connection, self.table) if self._exists(connection, self.table) else None
 
     def _file(self, connection: duckdb.DuckDBPyConnection, table: str) -> PublishedFile:
         found = connection.execute(

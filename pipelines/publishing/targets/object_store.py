@@ -1,10 +1,10 @@
 """Publishing into an object store: data first, then the envelope, then the manifest that lists it, then the pointer.
 
-Layout: <root>/<name>/<release id>/{<attempt>/data/part-*.parquet, <attempt>/card.html, <attempt>/manifest.dsse.json,
-manifest.json} and <root>/<name>/latest.json, which names the release. A put of one object is atomic in these stores
-and nothing else is, so every attempt writes under a name of its own, a release exists once its manifest does, and what
-the manifest lists was complete before. A reader starts at latest.json; what a dead attempt left is never listed, and
-`retire` removes it.
+Layout: <root>/<name>/<release id>/{<attempt>/data/part-*.parquet, <attempt>/measured/*, <attempt>/card.html,
+<attempt>/manifest.dsse.json, manifest.json} and <root>/<name>/latest.json, which names the release. A put of one object
+is atomic in these stores and nothing else is, so every attempt writes under a name of its own, a release exists once
+its manifest does, and what the manifest lists was complete before. A reader starts at latest.json; what a dead attempt
+left is never listed, and `retire` removes it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.attesting import ENVELOPE, attest
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
-from understudy.pipelines.publishing.stored import MANIFEST, RETIRED, StoredRelease, dated, parsed
+from understudy.pipelines.publishing.stored import ATTEMPT, MANIFEST, RETIRED, StoredRelease, dated, holds_rows, parsed
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
 from understudy.pipelines.sources.files.object_paths import open_store, storing
 from understudy.pipelines.spec.address import Address
@@ -34,7 +34,6 @@ from understudy.pipelines.spec.handling import PublishSpec
 
 ROWS_A_FILE = 1_000_000
 LATEST = "latest.json"
-_ATTEMPT = re.compile(r"[0-9a-f]{12}/")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 
 
@@ -125,9 +124,9 @@ class ObjectStoreTarget(TargetBase):
         return [manifest.release_id for manifest in old]
 
     def retire(self, manifest: Manifest) -> None:
-        """Remove a release's data, and what dead attempts at it left, but neither its manifest nor its card."""
+        """Remove a release's rows, and what dead attempts at it left; manifest, card and what was measured stay."""
         place = self._place(manifest.name, manifest.release_id)
-        kept = {MANIFEST, _envelope_of(manifest), *(f.path for f in manifest.files if f.path.endswith(".html"))}
+        kept = {MANIFEST, _envelope_of(manifest), *(f.path for f in manifest.files if not holds_rows(f.path))}
         with storing(place, PublishError, "removing"):
             self._store.pipe_file(f"{place}/{RETIRED}", b'{"retired": true}\n')
             found = self._store.find(place)
@@ -166,8 +165,8 @@ class ObjectStoreTarget(TargetBase):
             listed = {MANIFEST, RETIRED, _envelope_of(manifest), *(file.path for file in manifest.files)}
             others = [path.removeprefix(f"{place}/") for path in self._store.find(place)]
             more = [path for path in others if path not in listed]
-            own = _ATTEMPT.match(_envelope_of(manifest))
-            left = [path for path in more if (at := _ATTEMPT.match(path)) and own and at.group() != own.group()]
+            own = ATTEMPT.match(_envelope_of(manifest))
+            left = [path for path in more if (at := ATTEMPT.match(path)) and own and at.group() != own.group()]
             return StoredRelease(
                 manifest,
                 text,
@@ -179,6 +178,7 @@ class ObjectStoreTarget(TargetBase):
                 dated=dict(dated(self._manifests(folder))),
                 shown=shown,
                 leftovers=len(left),
+                content=lambda path: self._content(place, path),
             )
 
     def _manifests(self, folder: str) -> Iterator[tuple[str, bytes | None]]:
@@ -200,6 +200,10 @@ class ObjectStoreTarget(TargetBase):
         inside = all(part not in ("", ".", "..") for part in path.split("/"))
         content = self._read(f"{place}/{path}") if inside else None
         return None if content is None else hashlib.sha256(content).hexdigest()
+
+    def _content(self, place: str, path: str) -> bytes | None:
+        with storing(place, PublishError, "reading"):
+            return self._read(f"{place}/{path}")
 
     def _put(self, place: str, path: str, content: bytes) -> PublishedFile:
         self._store.pipe_file(f"{place}/{path}", content)
@@ -258,7 +262,7 @@ class ObjectStoreTarget(TargetBase):
 
 def _envelope_of(manifest: Manifest) -> str:
     """Where the envelope of that manifest lies: with the files of the attempt that wrote both."""
-    attempt = next((found.group() for file in manifest.files if (found := _ATTEMPT.match(file.path))), "")
+    attempt = next((found.group() for file in manifest.files if (found := ATTEMPT.match(file.path))), "")
     return f"{attempt}{ENVELOPE}"
 
 
@@ -268,6 +272,8 @@ def _contents(release: PreparedRelease) -> Any:
         pq.write_table(release.table.slice(start, ROWS_A_FILE), sink, compression="zstd")
         yield f"data/part-{index:05d}.parquet", sink.getvalue()
     yield "card.html", release.card.encode()
+    for file in release.measured:
+        yield file.path, file.content
 
 
 def _parsed(content: bytes, place: str) -> Manifest:

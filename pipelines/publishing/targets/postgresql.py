@@ -10,20 +10,33 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.attesting import attest
-from understudy.pipelines.publishing.manifest import Manifest
+from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.stored import StoredRelease
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
-from understudy.pipelines.publishing.targets.postgresql_loading import load, rows_of, swap
+from understudy.pipelines.publishing.targets.postgresql_loading import (
+    keep_files,
+    kept_files,
+    load,
+    rows_of,
+    swap,
+    table_of,
+)
 from understudy.pipelines.publishing.targets.published_tables import (
+    FILES,
     RELEASES,
     HeldTable,
     changed,
     file_of,
     foreign,
+    hashes_of,
+    is_whole,
+    listed,
     read_manifest,
 )
 from understudy.pipelines.sources.databases.postgresql_connection import TERMS, connected, database_at, located
@@ -81,7 +94,7 @@ class PostgresTarget(TargetBase):
                 self._refuse_foreign_table(connection, schema)
             elif located(connection, f"{schema}.{self.table}") is not None:
                 raise foreign(f"{schema}.{self.table}", str(self.database))
-            for table in (RELEASES, self.table):
+            for table in (RELEASES, FILES, self.table):
                 self._refuse_without_ownership(connection, schema, table)
 
     def _refuse_without_ownership(self, connection: Any, schema: str, table: str) -> None:
@@ -94,7 +107,8 @@ class PostgresTarget(TargetBase):
             [found[3]],
         ).fetchone()
         # Adding a column to records made before releases were signed is its owner's alone.
-        if not (may_write if table == RELEASES and self._has_envelopes(connection, schema) else owner):
+        shared = table == FILES or (table == RELEASES and self._has_envelopes(connection, schema))
+        if not (may_write if shared else owner):
             raise PublishError(
                 f"this role may not replace {schema}.{table} of {self.database}",
                 "publish with the role that owns the table; nothing was spent",
@@ -122,10 +136,11 @@ class PostgresTarget(TargetBase):
             load(connection, schema, staged, release.table)
             fault_point("publish_staged")
             file = file_of(f"{schema}.{self.table}", rows_of(connection, schema, staged))
-            manifest = manifest.model_copy(update={"files": (file,)})
+            manifest = manifest.model_copy(update={"files": (file, *listed(release.measured))})
             swap(connection, schema, self.table, staged)
             text = manifest.model_dump_json()
             self._record(connection, schema, manifest, text, release)
+            keep_files(connection, schema, self.table, manifest, release.measured)
             fault_point("publish_before_pointer")
         return self._published(schema, manifest, text, current=True)
 
@@ -167,8 +182,14 @@ class PostgresTarget(TargetBase):
                 return None
             _, text, _, envelope = held
             manifest = read_manifest(text, f"{schema}.{RELEASES} at {self.database}")
-            intact = self._intact(connection, schema, manifest)
-            return HeldTable(manifest, intact, text, envelope, tuple(record[:2] for record in records))
+            contents = kept_files(connection, schema, self.table, manifest)
+            hashes = hashes_of(self._held_file(connection, schema), contents)
+            recorded = tuple(record[:2] for record in records)
+            return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows)
+
+    def _rows(self) -> pa.Table:
+        with connected(self.database, PublishError, "reading the rows") as connection:
+            return table_of(connection, self._schema(connection) or "", self.table)
 
     def newest(self, name: str) -> tuple[Manifest, ...]:
         from psycopg import sql
@@ -186,9 +207,13 @@ class PostgresTarget(TargetBase):
         return tuple(read_manifest(row[0], f"{schema}.{RELEASES} at {self.database}") for row in rows)
 
     def _intact(self, connection: Any, schema: str, manifest: Manifest) -> bool:
+        contents = kept_files(connection, schema, self.table, manifest)
+        return is_whole(manifest, hashes_of(self._held_file(connection, schema), contents))
+
+    def _held_file(self, connection: Any, schema: str) -> PublishedFile | None:
         if located(connection, f"{schema}.{self.table}") is None:
-            return False
-        return list(manifest.files) == [file_of(f"{schema}.{self.table}", rows_of(connection, schema, self.table))]
+            return None
+        return file_of(f"{schema}.{self.table}", rows_of(connection, schema, self.table))
 
     def _schema(self, connection: Any) -> str | None:
         if not self.given_schema:

@@ -4,38 +4,68 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 from pydantic import ValidationError
 
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import PublishError
-from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
+from understudy.pipelines.publishing.manifest import Manifest, PublishedFile, ReleaseFile
 from understudy.pipelines.publishing.stored import StoredRelease, dated
 
 RELEASES = "understudy_releases"
+FILES = "understudy_files"
+"""What travels with a release beside its rows, a row a file, of every release that was published into a table."""
 
 
 @dataclass(frozen=True)
 class HeldTable:
-    """The release that a table is said to hold, and whether its rows are still those that were published."""
+    """The release that a table is said to hold, and the hashes of what is found of it now."""
 
     manifest: Manifest
-    intact: bool
+    hashes: Mapping[str, str]
     text: str = field(repr=False)
     envelope: str | None = field(repr=False)
     recorded: tuple[tuple[str, str], ...] = field(repr=False)
     """Every release that was ever published into the table: its id and its manifest."""
+    contents: Mapping[str, bytes] = field(repr=False)
+    rows: Callable[[], pa.Table] = field(repr=False)
 
     @property
     def release(self) -> StoredRelease:
-        hashes = {file.path: file.sha256 if self.intact else None for file in self.manifest.files}
+        hashes = {file.path: self.hashes.get(file.path) for file in self.manifest.files}
         known = dict(dated(self.recorded))
         shown = self.manifest.release_id
         return StoredRelease(
-            self.manifest, self.text.encode(), self.envelope, hashes, dated=known, shown=shown if known else None
+            self.manifest,
+            self.text.encode(),
+            self.envelope,
+            hashes,
+            dated=known,
+            shown=shown if known else None,
+            content=self.contents.get,
+            rows=self.rows,
         )
+
+
+def listed(files: Iterable[ReleaseFile]) -> tuple[PublishedFile, ...]:
+    """Files kept in the database, as the manifest lists them."""
+    return tuple(
+        PublishedFile(path=file.path, sha256=hashlib.sha256(file.content).hexdigest(), bytes=len(file.content))
+        for file in files
+    )
+
+
+def hashes_of(table: PublishedFile | None, contents: Mapping[str, bytes]) -> dict[str, str]:
+    """What is found of a release now: its table, if there is one, and its files."""
+    found = {path: hashlib.sha256(content).hexdigest() for path, content in contents.items()}
+    return found if table is None else {table.path: table.sha256, **found}
+
+
+def is_whole(manifest: Manifest, hashes: Mapping[str, str]) -> bool:
+    return all(hashes.get(file.path) == file.sha256 for file in manifest.files)
 
 
 def file_of(table: str, rows: Iterable[bytes]) -> PublishedFile:
