@@ -21,7 +21,7 @@ from understudy.pipelines.counting.released import KIND, RESIDUALS, array_name, 
 from understudy.pipelines.errors import ValidationFailed
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.publishing.manifest import MeasuredFact, ReleaseFile
-from understudy.pipelines.table.coded import DomainColumn
+from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.domain import TableDomain
 
 FOLDER = "measured"
