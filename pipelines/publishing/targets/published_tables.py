@@ -34,6 +34,11 @@ class HeldTable:
     rows: Callable[[], pa.Table] = field(repr=False)
 
     @property
+    def intact(self) -> bool:
+        """Whether rows and files are still those that were published."""
+        return is_whole(self.manifest, self.hashes)
+
+    @property
     def release(self) -> StoredRelease:
         hashes = {file.path: self.hashes.get(file.path) for file in self.manifest.files}
         known = dict(dated(self.recorded))
