@@ -25,4 +25,8 @@ def catalogue_types(source: Any, domain: TableDomain) -> dict[str, str]:
     """The types of the source that published columns keep, by name; those that they would have anyway are left out."""
     found = source_types(source)
     kept, plain = kept_types(domain, found), kept_types(domain, {})
-    return {name: found[name] for name in kept if name in found and kept[name] != plain[name]}
+    return {
+        name: found[name] if kept[name].labels is None else str(kept[name].sql)  # words that the spec lists alone
+        for name in kept
+        if name in found and kept[name] != plain[name]
+    }

@@ -149,10 +149,10 @@ class DatetimeColumn(Dated):
 
     @field_validator("spikes")
     @classmethod
-    def _spikes_to_utc(cls, spikes: tuple[dt.datetime, ...]) -> tuple[dt.datetime, ...]:
-        utc = tuple(moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment for moment in spikes)
-        check_distinct(utc)
-        return utc
+    def _spikes_on_its_clock(cls, spikes: tuple[dt.datetime, ...], said: ValidationInfo) -> tuple[dt.datetime, ...]:
+        shown = tuple(cls._on_its_clock(moment, said) for moment in spikes)
+        check_distinct(shown)
+        return shown
 
     @model_validator(mode="after")
     def _bounds(self, info: ValidationInfo) -> DatetimeColumn:

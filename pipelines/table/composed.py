@@ -43,7 +43,7 @@ class Lapse:
 @dataclass(frozen=True)
 class Made:
     """A column that is computed from published ones, by an expression or by a table; `places` are the decimals that
-    their numbers have."""
+    their numbers have, `zones` on whose clocks their moments are."""
 
     name: str
     expression: Expression | None = None
@@ -51,6 +51,7 @@ class Made:
     places: tuple[tuple[str, int], ...] = ()
     source: str = ""
     table: tuple[tuple[str, str | int], ...] = ()
+    zones: tuple[tuple[str, str], ...] = ()
 
 
 def split_of(name: str, column: DatetimeColumn) -> Split:
@@ -84,7 +85,7 @@ def lapse_of(name: str, column: LaterColumn, spec: ReleaseSpec) -> Lapse:
     return Lapse(name, domain_column(column.after, start), seconds)
 
 
-def made_of(name: str, column: DerivedColumn | LookupColumn, modelled: list[DomainColumn]) -> Made:
+def made_of(name: str, column: DerivedColumn | LookupColumn, modelled: list[DomainColumn], spec: ReleaseSpec) -> Made:
     if isinstance(column, LookupColumn):
         return Made(name, source=column.from_, table=tuple(column.table.items()))
     places = tuple(
@@ -92,4 +93,12 @@ def made_of(name: str, column: DerivedColumn | LookupColumn, modelled: list[Doma
         for each in modelled
         if each.kind == "number" and each.name in column.expression.names and (digits := each.places) is not None
     )
-    return Made(name, column.expression, column.decimals, places)
+    zones = tuple((used, zone) for used in column.expression.names if (zone := _zone_of(used, spec)) is not None)
+    return Made(name, column.expression, column.decimals, places, zones=zones)
+
+
+def _zone_of(name: str, spec: ReleaseSpec) -> str | None:
+    column = spec.columns[name]
+    if isinstance(column, LaterColumn):
+        column = spec.columns[column.after]
+    return column.zone if isinstance(column, DateColumn | DatetimeColumn) else None

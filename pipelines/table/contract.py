@@ -12,7 +12,7 @@ from understudy.pipelines.table.binning import EPOCH
 from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.composed import Lapse, Made
 from understudy.pipelines.table.domain import TableDomain, TensorDomain
-from understudy.pipelines.table.keeping import Kept, Types, kept_types
+from understudy.pipelines.table.keeping import Kept, Types, at_clock, kept_types
 from understudy.pipelines.table.tensors import published_type
 
 OTHER = "other"
@@ -70,6 +70,10 @@ def _in_type(column: ColumnContract, kept: Kept) -> ColumnContract:
         allowed = tuple(float(value) for value in allowed)
     elif allowed is not None and pa.types.is_integer(type_):
         allowed = tuple(int(value) for value in allowed)
+    elif allowed is not None and pa.types.is_dictionary(type_):
+        allowed = tuple(str(value) for value in allowed)
+    if kept.zone is not None and isinstance(low, dt.datetime) and isinstance(high, dt.datetime):
+        low, high = at_clock(pa.array([low, high], pa.timestamp("us")), kept.zone).to_pylist()
     if pa.types.is_float32(type_) and isinstance(low, int | float) and isinstance(high, int | float):
         low, high = float(np.float32(low)), float(np.float32(high))
     return replace(column, arrow_type=str(type_), allowed=allowed, low=low, high=high)

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from understudy.pipelines.spec.expressions import column_named
 from understudy.pipelines.table.binning import MICROSECONDS_A_DAY
 from understudy.pipelines.table.composed import Made
+from understudy.pipelines.table.reading.zones import on_the_wall
 
 SECONDS = {"minutes": 60, "hours": 3600, "days": 86_400}
 SAFE = 2**62
@@ -45,8 +46,17 @@ class Number:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
+    """`zone` is on whose clock hours and days are told, where the moments themselves are in UTC."""
+
     microseconds: np.ndarray
     known: np.ndarray
+    zone: str | None = None
+
+    def on_their_clock(self) -> np.ndarray:
+        moments = np.where(self.known, self.microseconds, 0)
+        if self.zone is None or not len(moments):
+            return moments
+        return on_the_wall(moments, self.zone, int(moments.min()), int(moments.max()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +71,8 @@ def derive(made: Made, table: pa.Table) -> pa.Array:
     """The column, from the published columns of the table."""
     if made.expression is None:
         return _looked_up(made, table)
-    places = dict(made.places)
-    columns = {name: _operand(table.column(name), places.get(name)) for name in made.expression.names}
+    places, zones = dict(made.places), dict(made.zones)
+    columns = {name: _operand(table.column(name), places.get(name), zones.get(name)) for name in made.expression.names}
     found = _evaluate(made.expression.tree, columns, table.num_rows)
     if isinstance(found, Number) and made.decimals is not None:
         found = _rounded(found, made.decimals)
@@ -81,13 +91,14 @@ def _looked_up(made: Made, table: pa.Table) -> pa.Array:
     return means.take(pc.index_in(texts, value_set=keys, skip_nulls=True))
 
 
-def _operand(column: pa.ChunkedArray, places: int | None) -> Operand:
+def _operand(column: pa.ChunkedArray, places: int | None, zone: str | None) -> Operand:
     values = column.combine_chunks()
     type_ = values.type
     known = np.asarray(values.is_valid())
     if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
-        moments = values.cast(pa.timestamp("us", getattr(type_, "tz", None))).cast(pa.int64())
-        return Moments(_filled(moments), known)
+        of_type = getattr(type_, "tz", None)
+        moments = values.cast(pa.timestamp("us", of_type)).cast(pa.int64())
+        return Moments(_filled(moments), known, None if of_type is None else zone)
     if pa.types.is_integer(type_) or pa.types.is_boolean(type_):
         return Number(_filled(values.cast(pa.int64())), 0, known)
     if pa.types.is_decimal(type_):
@@ -145,7 +156,7 @@ def _combined(operator: ast.operator, left: Operand, right: Operand) -> Operand:
     if isinstance(left, Moments) and isinstance(right, Number) and isinstance(operator, ast.Add | ast.Sub):
         seconds = np.rint(right.doubles() * 1e6).astype(np.int64)
         moved = left.microseconds + (seconds if isinstance(operator, ast.Add) else -seconds)
-        return Moments(moved, left.known & right.known)
+        return Moments(moved, left.known & right.known, left.zone)
     return _arithmetic(operator, _number(left), _number(right))
 
 
@@ -192,9 +203,9 @@ def _calendar(name: str, operand: Operand) -> Number:
     if not isinstance(operand, Moments):
         raise ValueError(f"{name}() takes a date or a datetime")
     if name == "weekday":
-        days = operand.microseconds // MICROSECONDS_A_DAY
+        days = operand.on_their_clock() // MICROSECONDS_A_DAY
         return Number((days + 3) % 7 + 1, 0, operand.known)
-    moments = pa.array(np.where(operand.known, operand.microseconds, 0)).cast(pa.timestamp("us"))
+    moments = pa.array(operand.on_their_clock()).cast(pa.timestamp("us"))
     return Number(_filled(getattr(pc, name)(moments).cast(pa.int64())), 0, operand.known)
 
 
@@ -240,7 +251,7 @@ def _array(found: Operand) -> pa.Array:
     if isinstance(found, Texts):
         return found.words
     if isinstance(found, Moments):
-        return pa.array(found.microseconds, mask=~found.known).cast(pa.timestamp("us"))
+        return pa.array(found.on_their_clock(), mask=~found.known).cast(pa.timestamp("us"))
     if found.places == 0 and found.values.dtype != object:
         return pa.array(found.values.astype(np.int64), mask=~found.known)
     doubles = found.doubles().astype(np.float64)

@@ -76,7 +76,7 @@ class TableDomain:
                     lapses.append(lapse_of(name, column, spec))
                     modelled.append(lapses[-1].seconds)
                 case DerivedColumn() | LookupColumn():
-                    made.append(made_of(name, column, modelled))
+                    made.append(made_of(name, column, modelled, spec))
                 case TensorColumn() | IdentifierColumn():
                     continue
                 case _:

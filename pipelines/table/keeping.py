@@ -2,23 +2,30 @@
 
 The catalogue is public metadata, read without a row, and stored beside the measurement, so that rows generated later
 have the types too. A type is written as Arrow names it (`int16`, `decimal128(10, 2)`, `timestamp[us, tz=UTC]`), or as
-`varchar(20)`, `char(5)` or `enum`. A whole number stays one even where nulls made its source a column of doubles, and
-text that holds numbers or dates is published as what it holds.
+`varchar(20)`, `char(5)`, `enum` or, where the order of its words is known, `enum["low", "high"]`. A whole number stays
+one even where nulls made its source a column of doubles, and text that holds numbers or dates is published as what it
+holds.
+
+Moments of a column with a `zone` are times on that zone's clock. Where the type has a zone too, whichever, the moment
+is published at which the clock shows that time: the earlier of two, and the first after a gap for a time that it skips.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from understudy.pipelines.spec.formats import DateForm
 from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.derived import derive
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.reading.zones import from_the_wall
 
 SQL_TYPE = b"understudy.type"
 """Metadata of a field: its SQL type, where Arrow has none."""
@@ -38,13 +45,31 @@ Types = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Kept:
-    """The Arrow type of a published column, and its SQL type where that says more."""
+    """The Arrow type of a published column, its SQL type where that says more, and the zone on whose clock its values
+    are, where the type has one."""
 
     type: pa.DataType
     sql: str | None = None
+    zone: str | None = None
+
+    @property
+    def labels(self) -> list[str] | None:
+        """The words of an enum in their order."""
+        return None if self.sql is None else enum_labels(self.sql)
 
     def field(self, name: str) -> pa.Field:
         return pa.field(name, self.type, metadata=None if self.sql is None else {SQL_TYPE: self.sql})
+
+
+def enum_name(labels: Sequence[str]) -> str:
+    return "enum" + json.dumps(list(labels), ensure_ascii=False)
+
+
+def enum_labels(name: str) -> list[str] | None:
+    """The words of an enum; none where only the source's rows would tell their order; None for another type."""
+    if name == "enum":
+        return []
+    return [str(label) for label in json.loads(name[4:])] if name.startswith("enum[") else None
 
 
 def type_names(schema: pa.Schema) -> dict[str, str]:
@@ -92,10 +117,11 @@ def kept_types(domain: TableDomain, types: Types) -> dict[str, Kept]:
             found[column.name] = kept_type(_default(column), types.get(column.name), column, float(low), float(high))
     for lapse in domain.lapses:
         start, name = found[lapse.after.name].type, types.get(lapse.name, "")
-        own = _arrow_type(name)
-        found[lapse.name] = Kept(pa.timestamp("us"))
+        own, zone = _arrow_type(name), start.tz if pa.types.is_timestamp(start) else None
+        found[lapse.name] = Kept(pa.timestamp("us", zone))  # one clock for both, so that one is after the other
         if own is not None and pa.types.is_timestamp(own) and pa.types.is_timestamp(start):
-            found[lapse.name] = Kept(own if own.unit in ("us", "ns", start.unit) else pa.timestamp("us"))
+            unit = own.unit if own.unit in ("us", "ns", start.unit) else "us"
+            found[lapse.name] = Kept(pa.timestamp(unit, own.tz if own.tz and zone else zone))
     for made in domain.made:
         fields = [kept.field(name) for name, kept in found.items()]
         default = derive(made, pa.schema(fields).empty_table()).type
@@ -136,7 +162,7 @@ def kept_type(default: pa.DataType, name: str | None, column: DomainColumn | Non
     default. `column` is the modelled one, or None for a column that is computed."""
     if name is None:
         return Kept(default)
-    if pa.types.is_string(default) and column is not None and column.kind == "category":
+    if column is not None and column.kind == "category" and (pa.types.is_string(default) or enum_labels(name)):
         return _kept_words(name, column)
     type_ = _arrow_type(name)
     if type_ is None:
@@ -146,7 +172,10 @@ def kept_type(default: pa.DataType, name: str | None, column: DomainColumn | Non
     if pa.types.is_timestamp(default) or pa.types.is_date(default):
         moment = pa.types.is_timestamp(type_)
         exact = moment and (type_.unit != "ns" or (low > -9.2e15 and high < 9.2e15))
-        return Kept(type_ if exact or (pa.types.is_date(default) and pa.types.is_date(type_)) else default)
+        if exact:
+            form = None if column is None else column.form_of(DateForm)
+            return Kept(type_, zone=form.zone if form is not None and type_.tz is not None else None)
+        return Kept(type_ if pa.types.is_date(default) and pa.types.is_date(type_) else default)
     return Kept(default)
 
 
@@ -165,8 +194,9 @@ def _holds(type_: pa.DataType, default: pa.DataType, low: float, high: float) ->
 
 def _kept_words(name: str, column: DomainColumn) -> Kept:
     words = [str(value) for value in column.values] + ["other"] * column.has_other
-    if name == "enum":
-        return Kept(pa.dictionary(pa.int32(), pa.string()))
+    if (labels := enum_labels(name)) is not None:
+        ordered = [label for label in labels if label in words] + [word for word in words if word not in labels]
+        return Kept(pa.dictionary(pa.int32(), pa.string()), enum_name(ordered))
     if (match := _LENGTH.fullmatch(name)) is not None and max(map(len, words)) <= int(match.group(1)):
         return Kept(pa.string(), name)
     type_ = _arrow_type(name)
@@ -185,8 +215,9 @@ def cast(values: pa.Array, kept: Kept, low: float, high: float) -> pa.Array:
     if values.type == type_:
         return values
     if pa.types.is_dictionary(type_):
-        found = values.dictionary_encode()
-        return pa.DictionaryArray.from_arrays(found.indices.cast(pa.int32()), found.dictionary)
+        assert kept.labels is not None
+        labels = pa.array(kept.labels, pa.string())
+        return pa.DictionaryArray.from_arrays(pc.index_in(values.cast(pa.string()), value_set=labels), labels)
     if pa.types.is_integer(type_) and pa.types.is_floating(values.type):
         numbers = pc.fill_null(values, low).to_numpy(zero_copy_only=False)
         whole = np.clip(np.rint(numbers), np.ceil(low), np.floor(high)).astype(np.int64)
@@ -194,8 +225,17 @@ def cast(values: pa.Array, kept: Kept, low: float, high: float) -> pa.Array:
     if pa.types.is_decimal(type_):
         return _decimals(values, type_)
     if pa.types.is_timestamp(type_):
-        return values.cast(pa.timestamp("us")).cast(pa.timestamp(type_.unit), safe=False).cast(type_)
+        moments = values.cast(pa.timestamp("us"))
+        if kept.zone is not None:
+            moments = at_clock(moments, kept.zone)
+        return moments.cast(pa.timestamp(type_.unit), safe=False).cast(type_)
     return values.cast(type_, safe=False)
+
+
+def at_clock(times: pa.Array, zone: str) -> pa.Array:
+    """The moments in UTC at which the zone's clock shows these times."""
+    shown = pc.fill_null(times.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    return pa.array(from_the_wall(shown, zone), mask=np.asarray(times.is_null())).cast(pa.timestamp("us"))
 
 
 def _decimals(values: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -17,6 +17,7 @@ from understudy.pipelines.publishing.targets.base import PreparedRelease, open_t
 from understudy.pipelines.publishing.targets.postgresql import PostgresTarget
 from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.table.keeping import Kept, cast, enum_name
 
 TABLE = pa.table(
     {
@@ -152,3 +153,45 @@ def test_by_spec(warehouse: Warehouse) -> None:
         PostgresTarget(Address.parse(warehouse.uri, "publish.to"), "nowhere.visits").publish(release())
     with pytest.raises(SpecError, match=r"publish\.table"):
         open_target(parse_spec(SPEC.replace("releases/", f'"{warehouse.uri}"')), Path())
+
+
+def graded(*labels: str) -> pa.Table:
+    kept = Kept(pa.dictionary(pa.int32(), pa.string()), enum_name(labels))
+    values = cast(pa.array([labels[0], None, labels[-1]]), kept, 0, 0)
+    return pa.table([values], schema=pa.schema([kept.field("grade")]))
+
+
+def test_an_enum_is_a_type_of_the_schema_that_goes_with_the_last_table_that_has_it(warehouse: Warehouse) -> None:
+    made = "SELECT typname FROM pg_type WHERE typtype = 'e' AND typnamespace = current_schema()::regnamespace"
+    warehouse.execute("CREATE TYPE theirs AS ENUM ('x')")
+    target(warehouse).publish(release(table=graded("low", "it's high")))
+    assert warehouse.rows("SELECT grade::text FROM visits ORDER BY visits.grade DESC NULLS LAST") == [
+        ("it's high",), ("low",), (None,),
+    ]  # fmt: skip
+    target(warehouse, "others").publish(release("o-1", graded("low", "it's high")))
+    assert len(warehouse.rows(made)) == 2  # tables of the same words share one
+    target(warehouse).publish(release("2026-11-def", graded("low", "mid", "it's high")))
+    assert len(warehouse.rows(made)) == 3
+    target(warehouse).publish(release("2026-12-def", graded("low", "mid", "it's high")))
+    assert len(warehouse.rows(made)) == 3
+    target(warehouse, "others").publish(release("o-2", graded("low", "mid", "it's high")))
+    assert len(warehouse.rows(made)) == 2
+    taking = warehouse.rows(f"{made} AND typname <> 'theirs'")[0][0]
+    warehouse.execute(f"CREATE FUNCTION f(g {taking}) RETURNS int LANGUAGE sql AS 'SELECT 1'")
+    for name, id_ in (("visits", "2027-01-x"), ("others", "o-3")):  # what a function takes stays
+        target(warehouse, name).publish(release(id_, TABLE))
+    assert {name for (name,) in warehouse.rows(made)} == {"theirs", taking}
+
+
+def test_words_that_an_enum_cannot_hold_are_text(warehouse: Warehouse) -> None:
+    target(warehouse).publish(release(table=graded("low", "h" * 64)))
+    assert warehouse.rows("SELECT format_type(atttypid, atttypmod) FROM pg_attribute"
+                          " WHERE attrelid = 'visits'::regclass AND attname = 'grade'") == [("text",)]  # fmt: skip
+
+
+def test_a_type_with_our_name_and_other_words_is_refused(warehouse: Warehouse) -> None:
+    target(warehouse).publish(release(table=graded("low", "high")))
+    [(name,)] = warehouse.rows("SELECT typname FROM pg_type WHERE typname LIKE 'understudy\\_%' AND typtype = 'e'")
+    warehouse.execute(f"ALTER TYPE {name} RENAME VALUE 'low' TO 'lower'")
+    with pytest.raises(PublishError, match="other words"):
+        target(warehouse).publish(release("2026-11-def", graded("low", "high")))

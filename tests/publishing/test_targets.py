@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -213,3 +215,24 @@ def test_targets_by_spec(tmp_path: Path) -> None:
         open_target(parse_spec(SPEC.replace("releases/", '"duckdb:///out.duckdb"')), tmp_path)
     with pytest.raises(SpecError, match="ftp"):
         open_target(parse_spec(SPEC.replace("releases/", '"ftp://x/y"')), tmp_path)
+
+
+def test_a_duckdb_table_with_zones_is_the_same_on_a_machine_in_another_zone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are hashed as text, which DuckDB writes on the session's clock."""
+    made = prepared()
+    moments = pa.array([1_767_225_600_000_000, None], pa.timestamp("us", tz="UTC"))
+    target = DuckDBTarget(tmp_path / "out.duckdb", "visits")
+    published = target.publish(PreparedRelease(made.manifest, pa.table({"seen": moments}), made.card))
+    told = (
+        "import duckdb, sys; from pathlib import Path;"
+        "from understudy.pipelines.publishing.targets.duckdb_table import DuckDBTarget;"
+        "print(duckdb.sql(\"SELECT current_setting('TimeZone')\").fetchall()[0][0]);"
+        "print(DuckDBTarget(Path(sys.argv[1]), 'visits').held().intact)"
+    )
+    monkeypatch.setenv("TZ", "America/New_York")
+    seen = subprocess.run([sys.executable, "-c", told, tmp_path / "out.duckdb"], check=False, capture_output=True)
+    assert seen.returncode == 0, seen.stderr.decode()
+    assert seen.stdout.decode().split() == ["America/New_York", "True"]
+    assert target.recover(made.manifest.name, made.manifest.release_id) == published

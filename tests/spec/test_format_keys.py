@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from understudy.cli.planning import cautions
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.spec.advice import format_advice
+from understudy.pipelines.spec.dates import DatetimeColumn
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec, parse_spec
 from understudy.pipelines.table.domain import TableDomain
@@ -119,3 +121,11 @@ def test_the_private_table_is_no_public_file(uri: str, column: str, tmp_path: Pa
     with pytest.raises(SpecError, match="is the private table, or lies in it") as caught:
         load_spec(spec)
     assert "harbour" not in str(caught.value)
+
+
+def test_bounds_and_spikes_with_an_offset_are_turned_to_the_clock_of_the_column() -> None:
+    column = DatetimeColumn.model_validate(
+        {"type": "datetime", "zone": "Europe/Berlin", "min": "2026-01-01T00:00:00Z", "max": "2026-12-31",
+         "spikes": ["2026-07-01T00:00:00+00:00"]}
+    )  # fmt: skip
+    assert (column.min, column.spikes) == (dt.datetime(2026, 1, 1, 1), (dt.datetime(2026, 7, 1, 2),))

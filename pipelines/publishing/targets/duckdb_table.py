@@ -34,6 +34,7 @@ from understudy.pipelines.publishing.targets.published_tables import (
 )
 from understudy.pipelines.spec.address import Address, Terms
 from understudy.pipelines.spec.handling import PublishSpec
+from understudy.pipelines.table.keeping import SQL_TYPE, enum_labels
 
 _COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, current BOOLEAN, manifest TEXT, card TEXT, envelope TEXT"
 _FILE_COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, path TEXT, content BLOB"
@@ -94,7 +95,8 @@ class DuckDBTarget(TargetBase):
             if self._exists(connection, self.table) and self._record(connection, "current") is None:
                 raise foreign(self.table, str(self.path))
             connection.register("release_rows", release.table)
-            connection.execute(f"CREATE OR REPLACE TABLE {staged} AS SELECT * FROM release_rows")  # noqa: S608
+            columns = ", ".join(_selected(field) for field in release.table.schema)
+            connection.execute(f"CREATE OR REPLACE TABLE {staged} AS SELECT {columns} FROM release_rows")  # noqa: S608
             fault_point("publish_staged")
             files = (self._file(connection, f"{self.table}__staged"), *listed(release.measured))
             manifest = manifest.model_copy(update={"files": files})
@@ -227,12 +229,23 @@ class DuckDBTarget(TargetBase):
             ) from None
         try:
             with connection:
+                connection.execute("SET TimeZone = 'UTC'")  # rows are hashed as text, wherever that is done
                 yield connection
         except duckdb.Error as error:
             raise PublishError(
                 f"cannot publish into {self.table} of {self.path}: {type(error).__name__}",
                 "check that the file is writable and the name is not a view's; running again is free",
             ) from None
+
+
+def _selected(field: pa.Field) -> str:
+    """A column of the table to publish; Arrow's dictionaries would arrive as text."""
+    name = _quoted(field.name)
+    labels = enum_labels((field.metadata or {}).get(SQL_TYPE, b"").decode())
+    if not labels:
+        return name
+    words = ", ".join("'" + label.replace("'", "''") + "'" for label in labels)
+    return f"CAST({name} AS ENUM({words})) AS {name}"
 
 
 def _quoted(identifier: str) -> str:

@@ -6,6 +6,7 @@ log are pinned when the source is first looked at.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.source import SourceSpec
 from understudy.pipelines.table.coding.encode import encode_column
 from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.keeping import enum_name, type_names
 
 _EXTERNAL = (
     "load what it reads into a table of the database; or, if whoever can change those files may decide what is "
@@ -58,6 +60,24 @@ class DuckDBSource(SourceBase):
         with self.connect() as connection:
             query = f"SELECT * FROM {self.quoted_table(connection)} LIMIT 0"  # noqa: S608  a catalogued name
             return connection.sql(query).to_arrow_table().schema
+
+    def declared_types(self) -> dict[str, str]:
+        """The catalogue's types that published columns may keep, as `table.keeping` names them; of an enum its words
+        too, which Arrow's schema does not tell. Its moments are in UTC: the zone in the schema is this machine's."""
+        zoned = re.compile(r"tz=[^\]]+")
+        found = {column: zoned.sub("tz=UTC", type_) for column, type_ in type_names(self.schema()).items()}
+        with self.connect() as connection:
+            schema, name = self._located(connection)
+            enums = connection.execute(
+                "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = current_database()"
+                " AND schema_name = ? AND table_name = ? AND data_type LIKE 'ENUM(%'",
+                [schema, name],
+            ).fetchall()
+            for column, type_ in enums:
+                words = connection.execute(f"SELECT enum_range(NULL::{type_})").fetchone()
+                if column in found and words is not None:
+                    found[column] = enum_name(words[0])
+        return found
 
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         with self.connect() as connection:

@@ -41,7 +41,7 @@ from understudy.pipelines.spec.source import SourceSpec
 
 if TYPE_CHECKING:
     from understudy.pipelines.sources.databases.postgresql_counting import PostgresCounter
-from understudy.pipelines.sources.databases.postgresql_columns import PostgresColumn, kept_name, listed
+from understudy.pipelines.sources.databases.postgresql_columns import PostgresColumn, listed
 from understudy.pipelines.sources.databases.postgresql_stream import DOING, TABLES, HeldSnapshot, stream_rows
 
 PAGES_A_PART = 8192
@@ -95,7 +95,7 @@ class PostgresSource(SourceBase):
 
     def declared_types(self) -> dict[str, str]:
         """The catalogue's types that published columns may keep, as `table.keeping` names them."""
-        named = {column.name: kept_name(column.declared) for column in self._catalogued[3]}
+        named = {column.name: column.kept_type for column in self._catalogued[3]}
         return {name: type_ for name, type_ in named.items() if type_ is not None}
 
     def parts(self) -> Sequence[PostgresPart] | None:
@@ -176,13 +176,19 @@ class PostgresSource(SourceBase):
             columns = connection.execute(
                 "SELECT a.attname, CASE WHEN coalesce(b.typcategory, t.typcategory) = 'A' THEN 'array'"
                 " WHEN coalesce(b.typcategory, t.typcategory) = 'C' THEN 'row' ELSE coalesce(b.typname, t.typname) END,"
-                " CASE WHEN t.typtype = 'e' THEN 'enum' ELSE pg_catalog.format_type(a.atttypid, a.atttypmod) END"
+                " CASE WHEN t.typtype = 'd' THEN pg_catalog.format_type(t.typbasetype, t.typtypmod)"
+                " ELSE pg_catalog.format_type(a.atttypid, a.atttypmod) END,"
+                " ARRAY(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e"
+                " WHERE e.enumtypid IN (t.oid, t.typbasetype) ORDER BY e.enumsortorder)"
                 " FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid"
                 " LEFT JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype AND t.typbasetype <> 0"
                 " WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
                 [oid],
             ).fetchall()
-        listed = tuple(PostgresColumn(*(str(each) for each in column)) for column in columns)
+        listed = tuple(
+            PostgresColumn(str(name_), str(sort), str(declared), tuple(labels))
+            for name_, sort, declared, labels in columns
+        )
         return schema, name, "inherited" if inherited else kind, listed
 
     @property

@@ -5,25 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources.base import IN_UTC
-
-if TYPE_CHECKING:
-    pass
+from understudy.pipelines.table.keeping import enum_name
 
 
 @dataclass(frozen=True)
 class PostgresColumn:
-    """`kind` is the catalogue's type, or one of the words array and row; `declared` is how a person would write it."""
+    """`kind` is the catalogue's type, or one of the words array and row; `declared` is how a person would write it, and
+    `labels` are the words of an enum."""
 
     name: str
     kind: str
     declared: str = ""
+    labels: tuple[str, ...] = ()
+
+    @property
+    def kept_type(self) -> str | None:
+        """What `table.keeping` calls its type, if it can be kept."""
+        return enum_name(self.labels) if self.labels else kept_name(self.declared)
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -64,7 +68,7 @@ class PostgresColumn:
 
 _KEPT = {
     "smallint": "int16", "integer": "int32", "bigint": "int64", "real": "float", "double precision": "double",
-    "boolean": "bool", "date": "date32[day]", "text": "string", "enum": "enum",
+    "boolean": "bool", "date": "date32[day]", "text": "string",
 }  # fmt: skip
 
 
@@ -76,8 +80,9 @@ def kept_name(declared: str) -> str | None:
         return f"decimal128({decimal.group(1)}, {decimal.group(2)})"
     if (text := re.fullmatch(r"character( varying)?\((\d+)\)", declared)) is not None:
         return f"{'varchar' if text.group(1) else 'char'}({text.group(2)})"
-    if (moment := re.fullmatch(r"timestamp(?:\(\d\))? with(out)? time zone", declared)) is not None:
-        return "timestamp[us]" if moment.group(1) else "timestamp[us, tz=UTC]"
+    if (moment := re.fullmatch(r"timestamp(?:\((\d)\))? with(out)? time zone", declared)) is not None:
+        unit = {"0": "s", "1": "ms", "2": "ms", "3": "ms"}.get(moment.group(1), "us")
+        return f"timestamp[{unit}]" if moment.group(2) else f"timestamp[{unit}, tz=UTC]"
     return None
 
 

@@ -60,6 +60,12 @@ class SqlAlchemySource(SourceBase):
     def schema(self) -> pa.Schema:
         return pa.schema([StoredColumn(column).field for column in self._reflected.columns])
 
+    def declared_types(self) -> dict[str, str]:
+        """The catalogue's types that published columns may keep, as `table.keeping` names them."""
+        stored = [StoredColumn(column) for column in self._reflected.columns]
+        dialect = sa.make_url(os.environ[self.variable]).get_backend_name()  # which was there to reflect the columns
+        return {column.name: type_ for column in stored if (type_ := column.kept_type(dialect)) is not None}
+
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         table = self._reflected
         absent = [name for name in columns if name not in table.columns]

@@ -23,7 +23,10 @@ from sqlalchemy.types import NullType
 
 from understudy.pipelines.sources.base import IN_UTC
 from understudy.pipelines.sources.databases.postgresql_connection import SETTINGS, python_encoding
+from understudy.pipelines.table.keeping import enum_name
 from understudy.pipelines.table.reading.objects import double, truth, whole, without_trailing_zeros, written
+
+_WHOLE = {"SMALLINT": "int16", "INTEGER": "int32", "BIGINT": "int64"}
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,30 @@ class StoredColumn:
     def field(self) -> pa.Field:
         zoned = isinstance(self.column.type, sa.DateTime) and self.column.type.timezone
         return pa.field(self.name, self.arrow_type, metadata=IN_UTC if zoned else None)
+
+    def kept_type(self, dialect: str) -> str | None:
+        """What `table.keeping` calls the catalogue's type, if a published column may keep it."""
+        type_, name = self.column.type, type(self.column.type).__name__
+        match type_:
+            case sa.Enum():
+                return enum_name(type_.enums)
+            case sa.Boolean():
+                return "bool"
+            case sa.Integer():  # of SQLite's integers none is narrower than another
+                return None if dialect == "sqlite" or getattr(type_, "unsigned", False) else _WHOLE.get(name)
+            case sa.Float():
+                return "double"
+            case sa.Numeric():
+                sized = type_.precision is not None and type_.scale is not None
+                return f"decimal128({type_.precision}, {type_.scale})" if sized else None
+            case sa.String():
+                sized = type_.length is not None and name in ("VARCHAR", "CHAR")
+                return f"{name.lower()}({type_.length})" if sized else "string"
+            case sa.Date():
+                return "date32[day]"
+            case sa.DateTime():
+                return "timestamp[us, tz=UTC]" if type_.timezone else "timestamp[us]"
+        return None
 
     def asked(self, dialect: str) -> sa.ColumnElement[Any]:
         """SQL that no value can make fail, for a result that SQLAlchemy leaves as the driver sends it."""

@@ -1,4 +1,4 @@
-"""Moments in UTC as a zone's clock on the wall shows them, by a table of the clock's changes."""
+"""Moments in UTC as a zone's clock on the wall shows them, and back, by a table of the clock's changes."""
 
 from __future__ import annotations
 
@@ -23,6 +23,19 @@ def on_the_wall(moments: np.ndarray, zone: str, low: int, high: int) -> np.ndarr
     places = np.maximum(np.searchsorted(starts, moments, side="right") - 1, 0)
     shown: np.ndarray = moments + offsets[places]
     return shown
+
+
+def from_the_wall(times: np.ndarray, zone: str) -> np.ndarray:
+    """The moments in UTC (microseconds) at which the clock of a zone shows these times, never decreasing with them: the
+    earlier one of two, and the end of the gap for a time that the clock skips."""
+    if not len(times):
+        return times
+    starts, offsets = _changes(zone, int(times.min()) // _SECOND, int(times.max()) // _SECOND)
+    shown_until = starts[1:] + offsets[:-1]
+    places = np.searchsorted(shown_until, times, side="right")
+    moments = times - offsets[places]
+    found: np.ndarray = np.where(places > 0, np.maximum(moments, starts[places]), moments)
+    return found
 
 
 @lru_cache(maxsize=64)
