@@ -18,7 +18,7 @@ class PrivPGDConfig:
     """
 
     particles: int | None = None
-    epochs: int = 16
+    epochs: int = 4
     batch: int = 6
     directions: int = 4
     direction_pool: int = 16

@@ -27,6 +27,7 @@ import numpy as np
 
 from understudy.pipelines.methods.privpgd.constraints import Penalty, Rule
 from understudy.pipelines.methods.privpgd.polish_kernel import (
+    LANES,
     LINK_MEAN,
     LINK_SIGMOID,
     LINK_THRESHOLD,
@@ -83,31 +84,38 @@ def build_fibres(codes: Int32Array, targets: Sequence[Target], rules: Sequence[R
     tables = [(t.columns, gap, t.weight, True) for t, gap in zip(targets, gaps, strict=True)]
     tables += [(r.columns, np.where(r.allowed, 0.0, PROHIBITIVE), 1.0, False) for r in rules]
     widest = max(len(columns) for columns, *_ in tables)
-    layouts = sum(len(columns) for columns, *_ in tables)
+    # (table, axis) of every layout, those of a column together.
+    layouts = sorted(
+        ((t, axis) for t, (columns, *_) in enumerate(tables) for axis in range(len(columns))),
+        key=lambda layout: tables[layout[0]][0][layout[1]],
+    )
+    place = {layout: index for index, layout in enumerate(layouts)}
+    shape = (len(layouts), widest)
+    weight, changes = np.zeros(len(layouts), dtype=np.float32), np.zeros(len(layouts), dtype=np.bool_)
+    start, order = np.zeros(len(layouts), dtype=np.uint64), np.zeros(len(layouts), dtype=np.int64)
+    columns_of, strides, twins = (np.zeros(shape, dtype=kind) for kind in (np.int64, np.uint64, np.int64))
+    last = np.array([tables[t][0][axis] for t, axis in layouts], dtype=np.int64)
     parts: list[Float32Array] = []
-    start, order = np.zeros(layouts, dtype=np.int64), np.zeros(layouts, dtype=np.int32)
-    weight, group = np.zeros(layouts, dtype=np.float32), np.zeros((layouts, 2), dtype=np.int32)
-    columns_of = np.zeros((layouts, widest), dtype=np.int32)
-    strides = np.zeros((layouts, widest), dtype=np.int64)
-    last = np.zeros(layouts, dtype=np.int32)
-    layout, position = 0, 0
-    for columns, table, share, changes in tables:
-        first = layout
-        for axis in range(len(columns)):
-            axes = [a for a in range(len(columns)) if a != axis] + [axis]
-            turned = np.ascontiguousarray(table.transpose(axes), dtype=np.float32)
-            parts.append(turned.ravel())
-            start[layout], order[layout], weight[layout] = position, len(columns), share
-            columns_of[layout, : len(columns)] = [columns[a] for a in axes]
-            strides[layout, : len(columns)] = [stride // turned.itemsize for stride in turned.strides]
-            last[layout] = columns[axis]
-            position += turned.size
-            layout += 1
-        if changes:
-            group[first:layout] = first, layout
-    by_column = np.argsort(last, kind="stable").astype(np.int32)
-    column_start = np.searchsorted(last[by_column], np.arange(len(sizes) + 1)).astype(np.int32)
-    return Fibres(np.concatenate(parts), weight, start, order, columns_of, strides, by_column, column_start, group)
+    position = 0
+    for layout, (t, axis) in enumerate(layouts):
+        columns, table, weight[layout], changes[layout] = tables[t]
+        others = [a for a in range(len(columns)) if a != axis]
+        turned = _padded(table.transpose([*others, axis]))
+        parts.append(turned.ravel())
+        start[layout], order[layout] = position, len(columns)
+        columns_of[layout, : len(columns)] = [columns[a] for a in (*others, axis)]
+        strides[layout, : len(columns)] = [stride // turned.itemsize for stride in turned.strides]
+        twins[layout, : len(others)] = [place[t, other] for other in others]
+        position += turned.size
+    column_start = np.searchsorted(last, np.arange(len(sizes) + 1))
+    saved = np.bincount(last, weights=weight * changes, minlength=len(sizes)).astype(np.float32)
+    return Fibres(np.concatenate(parts), weight, start, order, columns_of, strides, twins, changes, column_start, saved)
+
+
+def _padded(table: Float64Array) -> Float32Array:
+    """Zeros after every fibre, up to whole vectors."""
+    missing = -table.shape[-1] % LANES
+    return np.pad(np.ascontiguousarray(table, dtype=np.float32), [(0, 0)] * (table.ndim - 1) + [(0, missing)])
 
 
 def build_scores(codes: Int32Array, penalties: Sequence[Penalty], sizes: Sequence[int]) -> Scores:

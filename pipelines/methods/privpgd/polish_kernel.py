@@ -10,24 +10,32 @@ from numba import njit
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
+UInt64Array = npt.NDArray[np.uint64]
+Bools = npt.NDArray[np.bool_]
 Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
 
+LANES = 8  # numbers of a vector; the kernel's inner loop is written out for them
 LINK_MEAN, LINK_THRESHOLD, LINK_SIGMOID = 0, 1, 2
 
 
 class Fibres(NamedTuple):
-    """All gap tables in one buffer; a layout of a table has the fibre's column last, with stride 1."""
+    """All gap tables in one buffer: each once per column of it, with that column last, so that a fibre is contiguous.
+
+    Such a layout's fibres are padded with zeros to whole vectors of `LANES` numbers. Layouts are sorted by their last
+    column.
+    """
 
     gaps: Float32Array
     weight: Float32Array  # per layout
-    start: Int64Array  # per layout: where it begins in `gaps`
-    order: Int32Array  # per layout: how many columns
-    columns: Int32Array  # [layouts, max order], the fibre's column last
-    strides: Int64Array  # [layouts, max order]
-    of_column: Int32Array  # layouts sorted by their last column
-    column_start: Int32Array  # [columns + 1] into of_column
-    group: Int32Array  # [layouts, 2]: first and end layout of the table; empty for rules
+    start: UInt64Array  # per layout: where it begins in `gaps`
+    order: Int64Array  # per layout: how many columns
+    columns: Int64Array  # [layouts, max order], the fibre's column last
+    strides: UInt64Array  # [layouts, max order]
+    twins: Int64Array  # [layouts, max order - 1]: the other layouts of its table
+    changes: Bools  # per layout: whether counts change it; a rule's table stays
+    column_start: Int64Array  # [columns + 1] into the layouts
+    saved: Float32Array  # per column: the weights of all its tables that change
 
 
 class Scores(NamedTuple):
@@ -75,39 +83,65 @@ def count_tables(
 
 
 @njit(cache=True, nogil=True)
-def _gap_costs(codes: np.ndarray, row: int, column: int, size: int, fibres: Fibres, cost: np.ndarray) -> np.float32:
-    """Fill `cost` with the weighted gaps that each code of the column would meet; returns what leaving a code saves."""
-    cost[:size] = 0.0
-    saved = np.float32(0.0)
-    for entry in range(fibres.column_start[column], fibres.column_start[column + 1]):
-        layout = fibres.of_column[entry]
-        base = fibres.start[layout]
+def _find_fibres(codes: np.ndarray, row: int, column: int, fibres: Fibres, base: np.ndarray) -> None:
+    """Where in `gaps` the row's fibres along the column begin."""
+    first = fibres.column_start[column]
+    for layout in range(first, fibres.column_start[column + 1]):
+        place = fibres.start[layout]
         for j in range(fibres.order[layout] - 1):
-            base += fibres.strides[layout, j] * codes[row, fibres.columns[layout, j]]
-        share = fibres.weight[layout]
-        if fibres.group[layout, 0] < fibres.group[layout, 1]:
-            saved += share
-        fibre = fibres.gaps[base : base + size]
-        for code in range(size):
-            cost[code] += share * fibre[code]
-    return saved
+            place += fibres.strides[layout, j] * np.uint64(codes[row, fibres.columns[layout, j]])
+        base[layout - first] = place
 
 
 @njit(cache=True, nogil=True)
-def _move(codes: np.ndarray, row: int, column: int, code: int, fibres: Fibres) -> None:
-    now = codes[row, column]
+def _gap_costs(column: int, size: int, fibres: Fibres, base: np.ndarray, cost: np.ndarray) -> None:
+    """Fill `cost` with the weighted gaps that each code of the column would meet."""
+    gaps, first, end = fibres.gaps, fibres.column_start[column], fibres.column_start[column + 1]
+    lanes = np.uint64(LANES)
+    for block in range((size + LANES - 1) // LANES):
+        shift = np.uint64(block) * lanes
+        a = b = c = d = e = f = g = h = np.float32(0.0)
+        for layout in range(first, end):
+            share, at = fibres.weight[layout], base[layout - first] + shift
+            a += share * gaps[at]
+            b += share * gaps[at + np.uint64(1)]
+            c += share * gaps[at + np.uint64(2)]
+            d += share * gaps[at + np.uint64(3)]
+            e += share * gaps[at + np.uint64(4)]
+            f += share * gaps[at + np.uint64(5)]
+            g += share * gaps[at + np.uint64(6)]
+            h += share * gaps[at + np.uint64(7)]
+        cost[shift] = a
+        cost[shift + np.uint64(1)] = b
+        cost[shift + np.uint64(2)] = c
+        cost[shift + np.uint64(3)] = d
+        cost[shift + np.uint64(4)] = e
+        cost[shift + np.uint64(5)] = f
+        cost[shift + np.uint64(6)] = g
+        cost[shift + np.uint64(7)] = h
+
+
+@njit(cache=True, nogil=True)
+def _move(codes: np.ndarray, row: int, column: int, code: int, fibres: Fibres, base: np.ndarray) -> None:
+    """Give the row another code, in every layout of every table that counts the column."""
+    gaps, first, one = fibres.gaps, fibres.column_start[column], np.float32(1.0)
+    before, after = np.uint64(codes[row, column]), np.uint64(code)
     codes[row, column] = code
-    for entry in range(fibres.column_start[column], fibres.column_start[column + 1]):
-        one = fibres.of_column[entry]
-        for layout in range(fibres.group[one, 0], fibres.group[one, 1]):
-            base = fibres.start[layout]
-            shift = 0
+    for layout in range(first, fibres.column_start[column + 1]):
+        if not fibres.changes[layout]:
+            continue
+        gaps[base[layout - first] + before] -= one
+        gaps[base[layout - first] + after] += one
+        for k in range(fibres.order[layout] - 1):
+            twin = fibres.twins[layout, k]
+            place, stride = fibres.start[twin], np.uint64(0)
             for j in range(fibres.order[layout]):
-                base += fibres.strides[layout, j] * codes[row, fibres.columns[layout, j]]
-                if fibres.columns[layout, j] == column:
-                    shift = fibres.strides[layout, j] * (now - code)
-            fibres.gaps[base] += 1.0
-            fibres.gaps[base + shift] -= 1.0
+                if fibres.columns[twin, j] == column:
+                    stride = fibres.strides[twin, j]
+                else:
+                    place += fibres.strides[twin, j] * np.uint64(codes[row, fibres.columns[twin, j]])
+            gaps[place + stride * before] -= one
+            gaps[place + stride * after] += one
 
 
 @njit(cache=True, nogil=True)
@@ -121,22 +155,47 @@ def redraw(
     rng: np.random.Generator,
 ) -> None:
     """Draw every code anew given the rest of the table, of density exp(-strength / 2 x weighted squared gaps)."""
-    cost = np.empty(sizes.max(), dtype=np.float32)
+    cost, base = _workspace(sizes, fibres)
     for row in row_order:
         for column in column_order:
             size, now = sizes[column], codes[row, column]
-            saved = _gap_costs(codes, row, column, size, fibres, cost)
-            cost[now] -= saved
-            least = cost[:size].min()
+            _find_fibres(codes, row, column, fibres, base)
+            _gap_costs(column, size, fibres, base, cost)
+            cost[now] -= fibres.saved[column]
+            least = cost[0]
+            for code in range(1, size):
+                least = min(least, cost[code])
             total = np.float32(0.0)
             for code in range(size):
-                total += np.exp(strength * (least - cost[code]))
-                cost[code] = total
-            level, drawn = rng.random() * total, 0
-            while drawn < size - 1 and cost[drawn] <= level:
+                cost[code] = _exponential(strength * (least - cost[code]))
+                total += cost[code]
+            level, drawn = np.float32(rng.random()) * total - cost[0], 0
+            while drawn < size - 1 and level >= 0.0:
                 drawn += 1
+                level -= cost[drawn]
             if drawn != now:
-                _move(codes, row, column, drawn, fibres)
+                _move(codes, row, column, drawn, fibres, base)
+
+
+@njit(cache=True, nogil=True)
+def _exponential(power: np.float32) -> np.float32:
+    """exp of a number that is not positive, as (1 + x/1024)^1024: below exp(x) by a share of x^2/2048.
+
+    Ten products, which the compiler takes eight codes at a time; nothing here needs the last digits.
+    """
+    near = max(np.float32(1.0) + power * np.float32(1 / 1024), np.float32(0.0))
+    for _ in range(10):
+        near *= near
+    return near
+
+
+@njit(cache=True, nogil=True)
+def _workspace(sizes: np.ndarray, fibres: Fibres) -> tuple[np.ndarray, np.ndarray]:
+    """Room for the costs of a column's codes, whole vectors, and for where its fibres begin."""
+    most = 0
+    for column in range(len(sizes)):
+        most = max(most, fibres.column_start[column + 1] - fibres.column_start[column])
+    return np.empty(sizes.max() + LANES, dtype=np.float32), np.empty(most, dtype=np.uint64)
 
 
 @njit(cache=True, nogil=True)
@@ -152,12 +211,13 @@ def sweep(
     score_tables, score_start, row_scores, totals, links, value, attract, repel, softness = scores
     rows = codes.shape[0]
     half_square = 0.5 * rows * rows
-    cost = np.empty(sizes.max(), dtype=np.float32)
+    cost, base = _workspace(sizes, fibres)
     moved = 0
     for row in row_order:
         for column in column_order:
             size, now = sizes[column], codes[row, column]
-            saved = _gap_costs(codes, row, column, size, fibres, cost)
+            _find_fibres(codes, row, column, fibres, base)
+            _gap_costs(column, size, fibres, base, cost)
             for s in range(totals.shape[0]):
                 first = score_start[column]
                 score = row_scores[row, s] - score_tables[s, first + now]
@@ -166,14 +226,14 @@ def sweep(
                     total = others + link_value(links[s], score + score_tables[s, first + code])
                     cost[code] += half_square * _penalty(total, rows, value[s], attract[s], repel[s], softness[s])
             best = now
-            best_cost = cost[now] - saved
+            best_cost = cost[now] - fibres.saved[column]
             for code in range(size):
                 if code != now and cost[code] < best_cost:
                     best, best_cost = code, cost[code]
             if best == now:
                 continue
             moved += 1
-            _move(codes, row, column, best, fibres)
+            _move(codes, row, column, best, fibres, base)
             for s in range(totals.shape[0]):
                 before = row_scores[row, s]
                 after = (
