@@ -93,7 +93,8 @@ def build_fibres(codes: Int32Array, targets: Sequence[Target], rules: Sequence[R
     shape = (len(layouts), widest)
     weight, changes = np.zeros(len(layouts), dtype=np.float32), np.zeros(len(layouts), dtype=np.bool_)
     start, order = np.zeros(len(layouts), dtype=np.uint64), np.zeros(len(layouts), dtype=np.int64)
-    columns_of, strides, twins = (np.zeros(shape, dtype=kind) for kind in (np.int64, np.uint64, np.int64))
+    columns_of, twins = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    strides = np.zeros(shape, dtype=np.uint64)
     last = np.array([tables[t][0][axis] for t, axis in layouts], dtype=np.int64)
     parts: list[Float32Array] = []
     position = 0
