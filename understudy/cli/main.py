@@ -168,6 +168,24 @@ def verify(release: str, keys: tuple[Path, ...]) -> None:
     run_verify(release, keys)
 
 
+@main.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.argument("release")
+@click.option("--to", type=click.Path(path_type=Path), help="Where to [confidential in the home].")
+@click.option("--label", "labels", multiple=True, metavar="COLUMN",
+              help="Train a model of it on either table, and score both.")  # fmt: skip
+def compare(spec: Path, release: str, to: Path | None, labels: tuple[str, ...]) -> None:
+    """Set a published RELEASE beside the private table of SPEC: for its owner alone.
+
+    RELEASE is its directory, or the folder of all releases of a name (the latest is meant). Columns, pairs, triples,
+    distribution functions, spikes, tails, and what a learner makes of both go to a page and to JSON. They are computed
+    from private rows without noise, so they are as confidential as the table, and gate nothing.
+    """
+    from understudy.cli.comparing import run_compare
+
+    run_compare(spec, release, to, labels)
+
+
 @main.group()
 def keys() -> None:
     """The key that signs releases, and its public half to hand out."""

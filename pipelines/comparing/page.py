@@ -1,0 +1,120 @@
+"""A comparison as a page and as JSON, in a folder that only its owner can open. Both say that they are not private."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from understudy.pipelines.comparing.model import NOT_PRIVATE, Comparison, Distance, Numbers, mean
+from understudy.pipelines.errors import PublishError
+
+PAGE, DOCUMENT = "comparison.html", "comparison.json"
+_MOST_LINES = 40
+
+
+def write_comparison(found: Comparison, folder: Path) -> Path:
+    """The page's path. Both files replace those of an earlier comparison of the same release."""
+    document = {"confidential": NOT_PRIVATE, **asdict(found)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+        _write(folder / DOCUMENT, json.dumps(document, indent=1) + "\n")
+        _write(folder / PAGE, page_of(found))
+        return folder / PAGE
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+    raise PublishError(f"cannot write to {folder}: {problem}", "name another folder with --to")
+
+
+def _write(path: Path, text: str) -> None:
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".draft-")  # which only its owner can read
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    os.replace(draft, path)
+
+
+def page_of(found: Comparison) -> str:
+    page = files(__package__).joinpath("comparison_template.html").read_text()
+    filling = {
+        "warning": escape(NOT_PRIVATE),
+        "name": escape(found.name),
+        "release_id": escape(found.release_id),
+        "snapshot": escape(found.snapshot),
+        "facts": _facts(found),
+        "remarks": "".join(f"<p class='sub'>{escape(remark)}</p>" for remark in found.remarks),
+        "columns": _distances(found.columns),
+        "numbers": _numbers(found.numbers),
+        "pairs": _distances(found.pairs),
+        "triples": _distances(found.triples),
+        "triples_told": f"{len(found.triples):,} of {found.triples_in_all:,} looked at",
+        "learning": _learning(found),
+    }
+    for key, text in filling.items():
+        page = page.replace("{{ " + key + " }}", text)
+    return page
+
+
+def _facts(found: Comparison) -> str:
+    told = [
+        (f"{found.real_rows:,}", "private rows"),
+        (f"{found.synthetic_rows:,}", "synthetic rows"),
+        *((f"{average:.4f}", f"mean distance of {what}") for what, average in _means(found)),
+    ]
+    if found.detection is not None:
+        told.append((f"{found.detection.auc:.3f}", "AUC of telling them apart"))
+    return "".join(f"<div class='fact'><b>{number}</b><span>{what}</span></div>" for number, what in told)
+
+
+def _means(found: Comparison) -> Iterable[tuple[str, float]]:
+    for what, these in (("columns", found.columns), ("pairs", found.pairs), ("triples", found.triples)):
+        if (average := mean(these)) is not None:
+            yield what, average
+
+
+def _distances(found: Sequence[Distance]) -> str:
+    rows = [
+        (" x ".join(each.columns), f"{each.distance:.4f}", f"{each.another_sample:.4f}") for each in found[:_MOST_LINES]
+    ]
+    more = len(found) - len(rows)
+    table = _table(("columns", "distance", "of another sample of as many rows"), rows)
+    return table + (f"<p class='sub'>and {more:,} that are nearer</p>" if more else "")
+
+
+def _numbers(found: Sequence[Numbers]) -> str:
+    if not found:
+        return "<p class='sub'>none</p>"
+    shares = [share for share, _, _ in found[0].quantiles]
+    rows = []
+    for each in found:
+        spikes = "; ".join(f"{spike.value}: {spike.real:.2%} / {spike.synthetic:.2%}" for spike in each.spikes)
+        quantiles = (f"{real:.6g} / {synthetic:.6g}" for _, real, synthetic in each.quantiles)
+        rows.append((each.column, f"{each.ks:.4f}", *quantiles, spikes))
+    return _table(("column", "KS", *(f"{share:.0%}" for share in shares), "spikes"), rows)
+
+
+def _learning(found: Comparison) -> str:
+    told = ""
+    if found.detection is not None:
+        told += (
+            f"<p>A classifier that saw {found.detection.rows:,} rows tells real from synthetic with an AUC of "
+            f"<b>{found.detection.auc:.3f}</b>; 0.5 is guessing.</p>"
+        )
+    if found.downstream:
+        rows = [
+            (each.label, each.score, f"{each.trained_on_real:.4f}", f"{each.trained_on_synthetic:.4f}")
+            for each in found.downstream
+        ]
+        told += _table(("label", "score on real rows", "trained on real rows", "trained on the copy"), rows)
+    return told or "<p class='sub'>not looked at</p>"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
+    body = "".join("<tr>" + "".join(f"<td>{escape(each)}</td>" for each in row) + "</tr>" for row in rows)
+    return f"<div class='wide'><table><tr>{head}</tr>{body}</table></div>"

@@ -1,0 +1,31 @@
+"""`understudy compare`: what a copy gets wrong, for the owner of the table alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from understudy.pipelines.comparing.comparing import compare_release
+from understudy.pipelines.comparing.page import write_comparison
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.publishing.targets.base import target_place
+from understudy.pipelines.releasing.workspace import Workspace
+from understudy.pipelines.spec.address import is_in
+from understudy.pipelines.spec.reading import load_spec
+
+
+def run_compare(spec_file: Path, release: str, to: Path | None, labels: tuple[str, ...]) -> None:
+    spec, base = load_spec(spec_file), spec_file.absolute().parent
+    chosen = to or Workspace.from_environment().home / "confidential"
+    published = target_place(spec.publish.address, base)
+    if published is not None and is_in(chosen.absolute(), published):
+        raise SpecError(
+            f"{chosen} lies where releases are published, and a comparison is confidential", "name another folder"
+        )
+    click.echo("reading the private table through the bounds of the spec; nothing is spent ...", err=True)
+    found = compare_release(spec, base, release, labels)
+    page = write_comparison(found, chosen / found.name / found.release_id)
+    click.echo(f"compared   {len(found.columns)} columns, {len(found.pairs):,} pairs, {len(found.triples):,} triples")
+    click.echo(f"page       {page}")
+    click.secho("CONFIDENTIAL: computed from private rows without noise; not covered by the guarantee", fg="red")
