@@ -80,7 +80,7 @@ def _compared(
     [rows] = table.counts([()])
     singles = [(i,) for i in range(len(domain.columns))]
     triples, in_all = triples_of(domain)
-    sides = _sampled(table, int(rows), domain), _features([copy.modelled], domain)
+    sides = _sampled(table, int(rows), domain), _features(copy.modelled.to_batches(), domain)
     numbers = [
         compared_numbers(column, *(side[:, i] for side in sides))
         for i, column in enumerate(domain.columns)
@@ -130,13 +130,13 @@ def _sampled(table: PrivateTable, rows: int, domain: TableDomain) -> np.ndarray:
     return _features(batches, domain)
 
 
-def _features(batches: Iterable[pa.Table | pa.RecordBatch], domain: TableDomain) -> np.ndarray:
+def _features(batches: Iterable[pa.RecordBatch], domain: TableDomain) -> np.ndarray:
     """A row a record: numbers as they are, categories and truths as codes, NaN where there is none."""
     found = [_numbers(batch, domain) for batch in batches]
     return np.concatenate(found) if found else np.empty((0, len(domain.columns)))
 
 
-def _numbers(batch: pa.Table | pa.RecordBatch, domain: TableDomain) -> np.ndarray:
+def _numbers(batch: pa.RecordBatch, domain: TableDomain) -> np.ndarray:
     codes = encode(batch, domain)
     made = np.empty((batch.num_rows, len(domain.columns)))
     for i, column in enumerate(domain.columns):
@@ -144,7 +144,7 @@ def _numbers(batch: pa.Table | pa.RecordBatch, domain: TableDomain) -> np.ndarra
     return made
 
 
-def _feature(values: pa.Array | pa.ChunkedArray, column: DomainColumn, codes: np.ndarray) -> np.ndarray:
+def _feature(values: pa.Array, column: DomainColumn, codes: np.ndarray) -> np.ndarray:
     if column.kind in ("category", "boolean"):
         return np.where(codes == column.null_code, np.nan, codes) if column.nullable else codes.astype(np.float64)
     numbers = read_numbers(values, column)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from understudy.pipelines.table.columns import Kind
+
 NOT_PRIVATE = (
     "CONFIDENTIAL. This was computed from the private rows without noise and no guarantee covers it: "
     "show it to nobody who may not see the table itself, and decide nothing that is published by it."
@@ -36,6 +38,7 @@ class Numbers:
     column's own units (days or microseconds since 1970)."""
 
     column: str
+    kind: Kind
     ks: float
     quantiles: tuple[tuple[float, float, float], ...]
     """Share, real, synthetic."""

@@ -22,7 +22,7 @@ def compared_numbers(column: DomainColumn, real: np.ndarray, synthetic: np.ndarr
         for code, value in column.spikes
     )
     quantiles = tuple((share, float(one), float(other)) for share, one, other in zip(SHARES, *found, strict=True))
-    return Numbers(column.name, ks_statistic(real, synthetic), quantiles, spikes)
+    return Numbers(column.name, column.kind, ks_statistic(real, synthetic), quantiles, spikes)
 
 
 def ks_statistic(one: np.ndarray, other: np.ndarray) -> float:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from understudy.pipelines.comparing.model import NOT_PRIVATE, Comparison, Distance, Numbers, mean
 from understudy.pipelines.errors import PublishError
+from understudy.pipelines.table.columns import value_text
 
 PAGE, DOCUMENT = "comparison.html", "comparison.json"
 _MOST_LINES = 40
@@ -93,9 +94,13 @@ def _numbers(found: Sequence[Numbers]) -> str:
     rows = []
     for each in found:
         spikes = "; ".join(f"{spike.value}: {spike.real:.2%} / {spike.synthetic:.2%}" for spike in each.spikes)
-        quantiles = (f"{real:.6g} / {synthetic:.6g}" for _, real, synthetic in each.quantiles)
+        quantiles = (f"{_told(each, real)} / {_told(each, synthetic)}" for _, real, synthetic in each.quantiles)
         rows.append((each.column, f"{each.ks:.4f}", *quantiles, spikes))
     return _table(("column", "KS", *(f"{share:.0%}" for share in shares), "spikes"), rows)
+
+
+def _told(column: Numbers, value: float) -> str:
+    return value_text(column.kind, value)
 
 
 def _learning(found: Comparison) -> str:

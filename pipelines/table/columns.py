@@ -140,7 +140,7 @@ class DomainColumn:
         else:
             exactly = dict(self.spikes)
             labels = [
-                f"= {_edge_text(self.kind, exactly[code])}" if code in exactly else _edge_text(self.kind, low)
+                f"= {value_text(self.kind, exactly[code])}" if code in exactly else value_text(self.kind, low)
                 for code, low in enumerate(self.edges[:-1])
             ]
         return labels + ["other"] * self.has_other + ["null"] * self.nullable
@@ -177,7 +177,8 @@ class QualityColumn(DomainColumn):
         return list(CELLS)
 
 
-def _edge_text(kind: Kind, edge: float | int) -> str:
+def value_text(kind: Kind, edge: float | int) -> str:
+    """A number, day or moment in the column's own units, as people write it."""
     if kind == "date":
         return str(EPOCH + dt.timedelta(days=int(edge)))
     if kind == "datetime":
