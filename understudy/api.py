@@ -22,6 +22,7 @@ from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,10 @@ from understudy.pipelines.spec.tables import with_tables
 
 if TYPE_CHECKING:
     from understudy.pipelines.drafting.draft import Draft
+    from understudy.pipelines.inference.answers import Answers
+    from understudy.pipelines.inference.asking import Asked
     from understudy.pipelines.releasing.approving import Approval
+    from understudy.pipelines.releasing.asking import PublishedRelease
     from understudy.pipelines.releasing.books import Books
     from understudy.pipelines.releasing.planning import Planned
     from understudy.pipelines.releasing.workspace import Workspace
@@ -252,6 +256,16 @@ class Release:
                 frame[name] = frame[name].astype(f"{unsigned}Int{type_.bit_width}")
         return pd.DataFrame(frame)
 
+    def estimate(self, question: str, level: float = 0.95) -> Answers:
+        """What was measured says of a question, with intervals: `mean(charge) by ward where age >= 60`. Free."""
+        return self._asked.answer(question, level)
+
+    @cached_property
+    def _asked(self) -> Asked:
+        from understudy.pipelines.releasing.asking import asked_files
+
+        return asked_files(self.prepared.measured, self.manifest, self.table)
+
     def sample(self, rows: int | None = None) -> pa.Table:
         """Further rows from the same measurement, for free."""
         return self.synthesizer.sample(rows)
@@ -282,6 +296,17 @@ def synthesize(
 ) -> Release:
     """A differentially private synthetic copy of `table`, under `spec`, paid for by its account."""
     return Synthesizer(spec, cap=cap, home=home, ledger=ledger).fit(table).release(rows)
+
+
+def open_release(place: str | Path) -> PublishedRelease:
+    """A published release, to be asked: `open_release("releases/visits").estimate("share(readmitted) by sex")`.
+
+    `place` is its directory, the folder of all releases of a name (the latest is meant), an object store's path, or a
+    table such as `duckdb:///out.duckdb#table`.
+    """
+    from understudy.pipelines.releasing.asking import PublishedRelease
+
+    return PublishedRelease(str(place))
 
 
 def _read_spec(spec: ReleaseSpec | Mapping[str, Any] | str | Path) -> ReleaseSpec:

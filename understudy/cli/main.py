@@ -186,6 +186,24 @@ def compare(spec: Path, release: str, to: Path | None, labels: tuple[str, ...]) 
     run_compare(spec, release, to, labels)
 
 
+@main.command()
+@click.argument("release")
+@click.argument("question")
+@click.option("--level", type=click.FloatRange(0.5, 1, max_open=True), default=0.95, show_default=True,
+              help="How often the intervals hold the truth.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the answers as JSON.")
+def ask(release: str, question: str, level: float, as_json: bool) -> None:
+    """Answer QUESTION about a published RELEASE from what was measured, with intervals. Spends nothing.
+
+    As in `understudy ask releases/visits "mean(charge) by ward where age >= 60"`: count, share(...), mean, sum, median
+    or quantile(x, 0.9), `by` columns, `where` conditions, `difference` or `ratio` between groups. RELEASE is what
+    `verify` takes. docs/asking.md has the language and what the intervals say.
+    """
+    from understudy.cli.asking import run_ask
+
+    run_ask(release, question, level, as_json)
+
+
 @main.group()
 def keys() -> None:
     """The key that signs releases, and its public half to hand out."""

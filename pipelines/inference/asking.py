@@ -1,0 +1,50 @@
+"""One door for questions: measurements answer where they can, the published rows elsewhere, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.inference.answers import LEVEL, Answers
+from understudy.pipelines.inference.estimating import Told, estimate, unknown
+from understudy.pipelines.inference.from_rows import answer_from_rows
+from understudy.pipelines.inference.question import Question, parse_question
+from understudy.pipelines.inference.sums import NotMeasured
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A release as questions see it. `told` is None where it carries no measurements, and `why` says why."""
+
+    told: Told | None
+    rows: Callable[[], pa.Table] = field(repr=False)
+    why: str = ""
+    notes: tuple[str, ...] = ()
+
+    def answer(self, question: str | Question, level: float = LEVEL) -> Answers:
+        asked = parse_question(question) if isinstance(question, str) else question
+        if not 0.5 <= level < 1:
+            raise SpecError(f"no interval has the level {level:g}", "choose one from 0.5 to below 1, such as 0.95")
+        reason = self.why
+        if self.told is not None:
+            others = unknown(self.told, asked)
+            if not others:
+                try:
+                    return Answers(asked, estimate(asked, self.told, level), self.notes, level)
+                except NotMeasured as missing:
+                    names = [self.told.columns[place].name for place in missing.columns]
+                    reason = f"{_listed(names)} were not measured together"
+            else:
+                reason = f"{_listed(others)} {'was' if len(others) == 1 else 'were'} not measured"
+        columns = {} if self.told is None else {column.name: column for column in self.told.columns}
+        total = None if self.told is None else max(1.0, self.told.residuals.total)
+        answers = answer_from_rows(asked, self.rows(), columns, reason, total)
+        note = "the published rows answer, which say nothing of how far off they are"
+        return Answers(asked, answers, (*self.notes, note), level, "rows")
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

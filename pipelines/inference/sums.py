@@ -1,0 +1,141 @@
+"""Estimates of sums over rows from released residuals, with the exact covariance of their noise, in closed form.
+
+A sum over rows of a function f of the columns S is, in counts N over S, the inner product <f, N>. The estimate of N is
+a sum of residuals r_A, A in S, each spread over the columns it lacks, so that <f, N> is estimated by sum_A <f_A, r_A>:
+f_A is f averaged over the columns that A lacks, times their number of cells over it, and centred along each of A. The
+noise of r_A is that of independent cells of std s_A, centred, and independent between sets. Hence, for two such sums,
+    cov = sum_A s_A^2 <f_A, g_A>,
+without least squares or simulation. Only residuals with f_A different from zero are needed: a sum over groups of one
+column needs that column's alone. Everything here is post-processing of released numbers.
+Reference. Xiao, He, Zhang & Kifer 2023, for independence and the lifting; the covariance follows from both.
+
+Groups. Of groups k by columns G the function is f times [G = k], and [G = k] is a product over G whose averages and
+centred parts are known: (e_k - 1/n) along a column of A and 1/n along others. So all groups cost one pass over f.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.pipelines.counting.lifted import Residuals
+from understudy.pipelines.counting.workload import Clique
+
+FloatArray = npt.NDArray[np.float64]
+NEGLIGIBLE = 1e-12
+"""Relative to the largest value of a function: what is left of a zero by rounding."""
+
+
+class NotMeasured(Exception):
+    """These columns were not measured together, so that no released number answers."""
+
+    def __init__(self, columns: Clique) -> None:
+        super().__init__(columns)
+        self.columns = columns
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Of outer groups o and inner groups i the sums j: `values[o, i, j]`; `noise[o, i, j, i', j']` is their covariance
+    within each outer group, of the first sums only where no more was asked for."""
+
+    values: FloatArray
+    noise: FloatArray
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """`outer` groups stand for themselves; between `inner` ones covariances are wanted too."""
+
+    outer: Clique = ()
+    inner: Clique = ()
+
+    @property
+    def columns(self) -> Clique:
+        return self.outer + self.inner
+
+
+def sums(told: Residuals, columns: Clique, functions: FloatArray, grouping: Grouping, noisy: int | None = None) -> Sums:
+    """`functions[j, ...]` are over the codes of `columns`, which hold those of the grouping.
+
+    `noisy`: of how many of the functions, from the first, the noise is wanted.
+    """
+    groups = grouping.columns
+    rest = tuple(column for column in columns if column not in groups)
+    order = [0, *(1 + columns.index(column) for column in (*groups, *rest))]
+    arranged = np.transpose(functions, order)
+    outer, inner = (math.prod(told.sizes[c] for c in part) for part in (grouping.outer, grouping.inner))
+    many = len(functions)
+    first = many if noisy is None else noisy
+    values = np.zeros((outer, inner, many))
+    noise = np.zeros((outer, inner, first, inner, first))
+    largest = float(np.abs(functions).max(initial=0.0))
+    for order_ in range(len(rest) + 1):
+        for kept in combinations(rest, order_):
+            part = _averaged(arranged, len(groups), rest, kept, told.sizes)
+            if float(np.abs(part).max(initial=0.0)) <= NEGLIGIBLE * largest:
+                continue
+            # Of every group and function, the coefficients over the kept columns.
+            flat = np.moveaxis(part, 0, len(groups)).reshape(outer, inner, many, -1)
+            kernel = np.zeros((outer, inner, inner))
+            for held in _subsets(groups):
+                clique = tuple(sorted((*held, *kept)))
+                if any(told.sizes[column] == 1 for column in clique):
+                    continue
+                if clique not in told.by_clique:
+                    raise NotMeasured(clique)
+                residual = told.by_clique[clique]
+                values += _applied(flat, _along(residual.counts, clique, held, kept, groups, told), held, groups, told)
+                kernel += residual.std**2 * _kernel(held, grouping, told.sizes)
+            first_ones = flat[:, :, :first]
+            noise += np.einsum("oijc,okmc,oik->oijkm", first_ones, first_ones, kernel, optimize=True)
+    return Sums(values, noise)
+
+
+def _subsets(columns: Clique) -> list[Clique]:
+    return [kept for order in range(len(columns) + 1) for kept in combinations(columns, order)]
+
+
+def _averaged(functions: FloatArray, groups: int, rest: Clique, kept: Clique, sizes: Sequence[int]) -> FloatArray:
+    """Averaged over the columns of the rest that are not kept, centred along those that are."""
+    lacked = tuple(1 + groups + place for place, column in enumerate(rest) if column not in kept)
+    part = functions.mean(axis=lacked) if lacked else functions
+    for axis in range(1 + groups, part.ndim):
+        part = part - part.mean(axis=axis, keepdims=True)
+    return np.asarray(part)
+
+
+def _along(
+    counts: FloatArray, clique: Clique, held: Clique, kept: Clique, groups: Clique, told: Residuals
+) -> FloatArray:
+    """The residual as (groups..., kept cells): one entry along groups that it does not have."""
+    shape = [told.sizes[column] for column in clique]
+    arranged = counts.reshape(shape).transpose([clique.index(column) for column in (*held, *kept)])
+    cells = math.prod(told.sizes[column] for column in kept)
+    return arranged.reshape([told.sizes[column] if column in held else 1 for column in groups] + [cells])
+
+
+def _applied(flat: FloatArray, residual: FloatArray, held: Clique, groups: Clique, told: Residuals) -> FloatArray:
+    shape = [told.sizes[column] for column in groups]
+    spread = math.prod(told.sizes[column] for column in groups if column not in held)
+    cells = residual.shape[-1]
+    full = np.broadcast_to(residual, (*shape, cells)).reshape(flat.shape[0], flat.shape[1], cells)
+    return np.asarray(np.einsum("oijc,oic->oij", flat, full) / spread)
+
+
+def _kernel(held: Clique, grouping: Grouping, sizes: Sequence[int]) -> FloatArray:
+    """How the noise of a set goes together between groups: (outer, inner, inner)."""
+    outer = 1.0
+    for column in grouping.outer:
+        outer *= 1 - 1 / sizes[column] if column in held else 1 / sizes[column] ** 2
+    inner = np.ones((1, 1))
+    for column in grouping.inner:
+        size = sizes[column]
+        own = np.eye(size) - 1 / size if column in held else np.full((size, size), 1 / size**2)
+        inner = np.kron(inner, own)
+    return outer * inner[None]

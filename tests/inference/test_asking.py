@@ -1,0 +1,144 @@
+"""A release is asked: from Python when it is made and when it was published, by command, at every kind of place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.cli.test_verifying import said
+from tests.warehouse import Warehouse
+from understudy import Release, open_release, synthesize
+from understudy.pipelines.errors import ValidationFailed
+from understudy.pipelines.publishing.measured import NUMBERS
+
+SPEC: dict[str, Any] = {
+    "name": "visits",
+    "snapshot": "2026-10",
+    "privacy": {"account": "clinic", "epsilon": 4.0, "delta": 1e-6},
+    "columns": {
+        "age": {"type": "integer", "min": 0, "max": 99, "bins": 10},
+        "ward": {"type": "category", "values": ["A", "B", "C"]},
+        "sex": {"type": "category", "values": ["F", "M"]},
+        "readmitted": {"type": "boolean"},
+        "double": {"type": "derived", "derive": "age + age"},
+    },
+    "generate": {"epochs": 2, "particles": 2000, "device": "cpu"},
+}
+RNG = np.random.default_rng(8)
+WARDS = RNG.integers(0, 3, 6000)
+AGES = np.clip(RNG.normal(40 + 10 * WARDS, 12), 0, 99).astype(int)
+PRIVATE = pa.table(
+    {
+        "age": AGES,
+        "ward": np.array(["A", "B", "C"])[WARDS],
+        "sex": np.array(["F", "M"])[RNG.integers(0, 2, 6000)],
+        "readmitted": RNG.random(6000) < 0.1 + 0.1 * WARDS,
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Release, Path]:
+    base = tmp_path_factory.mktemp("asked")
+    release = synthesize(PRIVATE, SPEC, cap=(9, 1e-6), home=base / "home")
+    return release, Path(release.save(base / "out"))
+
+
+def test_what_is_asked_by_command_is_what_python_answers(made: tuple[Release, Path]) -> None:
+    release, place = made
+    question = "share(readmitted) by ward"
+    code, text = said("ask", place, question, "--json")
+    assert code == 0, text
+    told = json.loads(text)
+    assert told == release.estimate(question).to_json() == open_release(place).estimate(question).to_json()
+    assert [answer["ward"] for answer in told["answers"]] == ["A", "B", "C"]
+    readmitted = PRIVATE["readmitted"].to_numpy()
+    for code, answer in enumerate(told["answers"]):
+        truth = readmitted[code == WARDS].mean()
+        # Six standard deviations of noise, as `low` to `high` are 3.92 of them: no chance to fail in a lifetime.
+        assert abs(answer["estimate"] - truth) < 6 / 3.92 * (answer["high"] - answer["low"])
+        assert answer["low"] < answer["estimate"] < answer["high"] < answer["low"] + 0.2
+        assert answer["population_low"] < answer["low"]
+    code, text = said("ask", place.parent, "mean(age) by ward where sex = F")
+    assert (code, "were not measured together" in text, "without an interval" in text) == (0, True, True), text
+    code, text = said("ask", place, "mean(age) by ward", "--level", "0.9")
+    assert (code, "90% interval" in text, "within bins" in text) == (0, True, True), text
+
+
+def test_columns_that_are_made_of_others_are_answered_from_the_rows(made: tuple[Release, Path]) -> None:
+    release, place = made
+    found = open_release(place).estimate("mean(double) by ward")
+    assert found.source == "rows"
+    assert {answer.reason for answer in found} == {"double was not measured"}
+    means = release.table.group_by("ward").aggregate([("double", "mean")]).to_pylist()
+    assert {a.group["ward"]: a.estimate for a in found} == pytest.approx({m["ward"]: m["double_mean"] for m in means})
+
+
+def test_a_bad_question_is_one_message_and_exit_code_2(made: tuple[Release, Path]) -> None:
+    code, text = said("ask", made[1], "mean(wage) by ward")
+    assert (code, "no column 'wage'" in text) == (2, True), text
+    code, text = said("ask", made[1], "what is the mean")
+    assert (code, "not understood at 'what is the mean'" in text) == (2, True), text
+    assert said("ask", made[1].parent.parent / "nothing", "count")[0] == 2
+
+
+def test_changed_measurements_are_not_answered_from(made: tuple[Release, Path], tmp_path: Path) -> None:
+    place = Path(made[0].save(tmp_path / "out"))
+    content = bytearray((place / NUMBERS).read_bytes())
+    content[len(content) // 2] ^= 1
+    (place / NUMBERS).write_bytes(content)
+    with pytest.raises(ValidationFailed):
+        open_release(place).estimate("count")
+    assert said("ask", place, "count")[0] == 5
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "postgresql", "s3"])
+def test_a_release_is_asked_wherever_it_was_published(
+    kind: str, home: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = "copies"
+    if kind == "postgresql":
+        warehouse: Warehouse = request.getfixturevalue("warehouse")
+        monkeypatch.setenv("WAREHOUSE_URL", warehouse.uri)
+        to, table = "postgresql+env://WAREHOUSE_URL", f"{warehouse.schema}.copies"
+    else:
+        to = f"s3://{request.getfixturevalue('bucket')}/out" if kind == "s3" else f"duckdb:///{tmp_path}/out.duckdb"
+    spec = {**SPEC, "publish": {"to": to, **({"table": table} if kind != "s3" else {})}}
+    release = synthesize(PRIVATE, spec, cap=(9, 1e-6), home=home)
+    place = release.save(to)
+    address = place if kind == "s3" else f"{to}#{table}"
+    question = "mean(age) by sex difference from M"
+    assert open_release(address).estimate(question).to_json() == release.estimate(question).to_json()
+    beyond = "count by ward, sex where readmitted"
+    assert open_release(address).estimate(beyond).to_json() == release.estimate(beyond).to_json()
+    assert json.loads(said("ask", address, question, "--json")[1])["answers"][0]["against"] == "M"
+
+
+@pytest.mark.parametrize(
+    "method", [{"name": "privpgd", "marginals": "adaptive"}, {"name": "gaussian", "mode": "copula"}]
+)
+def test_other_measurements_answer_with_a_note_or_from_rows_with_the_reason(home: Path, method: dict[str, Any]) -> None:
+    columns = {name: column for name, column in SPEC["columns"].items() if name != "double"}
+    release = synthesize(PRIVATE, {**SPEC, "columns": columns, "method": method}, cap=(9, 1e-6), home=home)
+    found = release.estimate("mean(age) where sex = F" if method["name"] == "gaussian" else "mean(age)")
+    [answer] = found
+    if method["name"] == "gaussian":
+        assert answer.interval is None
+        assert "gaussian measures no counts" in answer.reason
+        return
+    assert "chosen by looking" in found.notes[0]
+    assert answer.interval is not None
+    assert abs(answer.interval.low - AGES.mean()) < 10
+
+
+def test_a_public_number_of_rows_has_no_noise(home: Path) -> None:
+    privacy = {**SPEC["privacy"], "relation": "replace_one"}
+    release = synthesize(PRIVATE, {**SPEC, "privacy": privacy}, cap=(9, 1e-6), home=home)
+    [answer] = release.estimate("count")
+    assert answer.interval is not None
+    assert (answer.estimate, answer.interval.low, answer.interval.high) == (6000, 6000, 6000)
