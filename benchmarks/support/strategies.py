@@ -11,11 +11,13 @@ from benchmarks.papers import privpgd_metrics as metrics
 from benchmarks.support.tables import CodedTable
 from understudy.pipelines.counting.lifted import Residual, Residuals, centred_counts
 from understudy.pipelines.counting.mechanism import MarginalNoise, noise_multiplier
-from understudy.pipelines.counting.released import marginals_by_name, residuals_by_name
+from understudy.pipelines.counting.released import RESIDUALS, marginals_by_name, released_residuals, residuals_by_name
 from understudy.pipelines.counting.residuals import residual_noise
 from understudy.pipelines.counting.shares import share_out
+from understudy.pipelines.counting.triples import TripleCounts, candidate_triples, triples_noise
 from understudy.pipelines.counting.workload import noise_stds
 from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
+from understudy.pipelines.privacy.mechanism import Mechanism
 from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
 
@@ -25,10 +27,10 @@ MARGINALS_ONE_WAY_SHARE = 0.1
 
 
 def by_residuals(
-    table: CodedTable, codes: np.ndarray, epsilon: float, focus: frozenset[int] = frozenset()
+    table: CodedTable, codes: np.ndarray, epsilon: float, focus: frozenset[int] = frozenset(), order: int = 2
 ) -> Residuals:
-    """All pairs, ADD_REMOVE, as method privpgd measures them."""
-    asked = list(combinations(range(len(table.sizes)), 2))
+    """All pairs, or all triples, ADD_REMOVE, as method privpgd measures them."""
+    asked = list(combinations(range(len(table.sizes)), order))
     z = noise_multiplier(Budget(epsilon, DELTA), Relation.ADD_REMOVE, "rounded")
     workload = share_out(asked, table.sizes, z, focus=focus)
     shapes = [tuple(table.sizes[column] for column in clique) for clique in workload.measured]
@@ -44,6 +46,18 @@ def by_residuals(
             for clique, shape, std, noisy in released
         },
     )
+
+
+def by_triples(table: CodedTable, codes: np.ndarray, epsilon: float) -> Residuals:
+    """All pairs and the triples that are worth it, as method privpgd measures them for `marginals: auto`."""
+    z = noise_multiplier(Budget(epsilon, DELTA), Relation.ADD_REMOVE, "rounded")
+    workload = share_out(list(combinations(range(len(table.sizes)), 2)), table.sizes, z)
+    candidates, sizes = candidate_triples(table.sizes), tuple(table.sizes)
+    noise = triples_noise(candidates, workload, sizes, table.ordered, (), z, Relation.ADD_REMOVE, Unit(), "rounded")
+    triples = dict(zip(candidates, count(table, codes, candidates), strict=True))
+    exact = TripleCounts(residuals_by_name(count(table, codes, workload.measured)), triples, None)
+    facts = {"sizes": list(sizes), "public_total": None}
+    return released_residuals(Mechanism(noise, exact, RESIDUALS, facts).draw(operating_system_randomness()))
 
 
 def by_marginals(table: CodedTable, codes: np.ndarray, epsilon: float) -> list[NoisyMarginal]:

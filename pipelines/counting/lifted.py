@@ -83,10 +83,15 @@ class Residuals:
 
 def centred_counts(differences: np.ndarray, shape: Sequence[int]) -> FloatArray:
     """Centred counts, in rows, from released differences of G times the counts."""
-    table = np.asarray(differences, dtype=np.int64).reshape([size - 1 for size in shape])
-    for axis in range(table.ndim):
-        table = np.cumsum(np.insert(table, 0, 0, axis=axis), axis=axis)
-    centred: FloatArray = table.astype(np.float64) / math.prod(shape)
+    centred: FloatArray = summed_up(differences, shape).astype(np.float64) / math.prod(shape)
     for axis in range(centred.ndim):
         centred = centred - centred.mean(axis=axis, keepdims=True)
     return centred
+
+
+def summed_up(differences: np.ndarray, shape: Sequence[int]) -> npt.NDArray[np.int64]:
+    """A table with these differences along every axis: that whose first slices are 0."""
+    table = np.asarray(differences, dtype=np.int64).reshape([size - 1 for size in shape])
+    for axis in range(table.ndim):
+        table = np.cumsum(np.insert(table, 0, 0, axis=axis), axis=axis)
+    return table

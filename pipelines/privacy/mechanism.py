@@ -5,14 +5,15 @@ follows from those very numbers. `Mechanism` joins it with the private half, the
 will be stored beside the result. Its event is the noise's own: there is no place to hand another one in. The door
 (`ledger.spend`) takes mechanisms and nothing else, and compares this event with what is charged before it charges.
 
-Nothing is computed between the charge and the stored result but the draw itself: facts are given here, beforehand.
+Nothing is computed between the charge and the stored result but the draw itself: facts are given here, beforehand, but
+for those that tell what a draw has chosen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -37,6 +38,15 @@ class Noise(Protocol[_Exact]):
         ...
 
 
+@runtime_checkable
+class Telling(Protocol):
+    """A noise that chooses what it measures, by noisy numbers of its own, can say only afterwards what that was."""
+
+    def told(self, drawn: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
+        """Facts that follow from the drawn numbers alone, to be stored with them."""
+        ...
+
+
 @dataclass(frozen=True)
 class Mechanism(Generic[Exact]):
     """A noise, the exact numbers it is for, and what is stored beside the result. Draws once, at the door."""
@@ -51,7 +61,9 @@ class Mechanism(Generic[Exact]):
         return self.noise.event
 
     def draw(self, randomness: RandomSource) -> Measurement:
-        return Measurement(self.kind, self.facts, self.noise.draw(self.exact, randomness))
+        drawn = self.noise.draw(self.exact, randomness)
+        told = self.noise.told(drawn) if isinstance(self.noise, Telling) else {}
+        return Measurement(self.kind, {**self.facts, **told}, drawn)
 
     def remembering(self, **facts: Any) -> Mechanism[Exact]:
         """The same mechanism, whose result will be stored with further facts."""

@@ -10,7 +10,8 @@ import numpy as np
 
 from understudy.pipelines.counting.quality import qualities_of
 from understudy.pipelines.counting.released import KIND, RESIDUALS, noisy_total, released_marginals, title
-from understudy.pipelines.methods.base import Agreement, MethodPlan
+from understudy.pipelines.counting.triples import chosen_triples
+from understudy.pipelines.methods.base import Agreement, MethodPlan, NoiseLine
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.measurement import Measurement
@@ -86,13 +87,21 @@ def prepare_release(
 
 
 def _as_drawn(planned: Planned, measured: Measurement) -> MethodPlan[Any]:
-    """The plan with the noise of what is published: an earlier version may have drawn it by another plan."""
-    if measured.kind != KIND:
+    """The plan with the noise of what is published: an earlier version may have drawn it by another plan, and triples
+    that were chosen are known only now."""
+    chosen = chosen_triples(measured)
+    if measured.kind != KIND and chosen is None:
         return planned.plan
-    drawn = {title(clique, planned.domain): std for clique, _, std in released_marginals(measured)}
-    return replace(
-        planned.plan, noise=tuple(replace(line, std=drawn.get(line.query, line.std)) for line in planned.plan.noise)
-    )
+    released = {title(clique, planned.domain): (noisy, std) for clique, noisy, std in released_marginals(measured)}
+    lines = [
+        replace(line, std=released[line.query][1] if line.query in released else line.std)
+        for line in planned.plan.noise
+    ]
+    for name in (title(triple, planned.domain) for triple in chosen or ()):
+        if name in released:
+            noisy, std = released[name]
+            lines.append(NoiseLine(name, noisy.size, std, "chosen: its pairs do not explain it"))
+    return replace(planned.plan, noise=tuple(lines))
 
 
 def _measured_columns(measured: Measurement, domain: TableDomain) -> dict[str, MeasuredColumn]:

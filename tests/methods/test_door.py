@@ -27,6 +27,7 @@ from understudy.pipelines.counting.adaptive import RoundNoise
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.counting.mechanism import MarginalNoise
 from understudy.pipelines.counting.residuals import ResidualNoise
+from understudy.pipelines.counting.triples import TriplesNoise
 from understudy.pipelines.errors import NoiseMismatch
 from understudy.pipelines.methods import registry
 from understudy.pipelines.methods.base import MethodPlan, PrivateTable
@@ -89,6 +90,10 @@ CASES: dict[str, tuple[str, str]] = {
     "privpgd all-1way": (PRIVPGD + ", marginals: all-1way", ""),
     "privpgd all-2way by cells": (PRIVPGD + ", marginals: all-2way, split: cells", ""),
     "privpgd all-3way": (PRIVPGD + ", marginals: all-3way", ""),
+    "privpgd auto": (PRIVPGD + ", marginals: auto", ""),
+    "privpgd auto replaced": (PRIVPGD + ", marginals: auto" + STATISTICS, REPLACE),
+    "privpgd auto opendp": (PRIVPGD + ", marginals: auto", OPENDP + QUALITY),
+    "privpgd auto entities": (PRIVPGD + ", marginals: auto", ENTITY),
     "privpgd focus": (PRIVPGD + ", focus: [kind]", ""),
     "privpgd list": (PRIVPGD + ", marginals: [[length, kind], [width]]", ""),
     "privpgd statistics": (PRIVPGD + STATISTICS, ""),
@@ -305,6 +310,14 @@ def _(noise: ResidualNoise) -> Iterator[Any]:
     yield replace(noise, shapes=tuple((*shape[:-1], shape[-1] + 1) if shape else shape for shape in noise.shapes))
     if noise.beside is not None:  # it has a small share, so that a double of it alone is lost in the sum
         yield replace(noise, beside=replace(noise.beside, stds=tuple(s * (1 - 2.0**-40) for s in noise.beside.stds)))
+
+
+@weakened.register
+def _(noise: TriplesNoise) -> Iterator[Any]:
+    for first in weakened(noise.first):
+        yield replace(noise, first=first)
+    yield replace(noise, scores=replace(noise.scores, stds=tuple(map(less, noise.scores.stds))))
+    yield replace(noise, further_multiplier=less(noise.further_multiplier))
 
 
 @weakened.register

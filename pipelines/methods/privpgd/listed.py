@@ -19,12 +19,15 @@ from understudy.pipelines.counting.quality import quality_by_name, quality_cliqu
 from understudy.pipelines.counting.released import RESIDUALS, residual_facts, residuals_by_name, title
 from understudy.pipelines.counting.residuals import ResidualNoise, residual_noise
 from understudy.pipelines.counting.shares import ResidualWorkload, share_out, subsets, widest_of
+from understudy.pipelines.counting.triples import TripleCounts, TriplesNoise
 from understudy.pipelines.counting.workload import Clique, choose_cliques
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PrivateTable
+from understudy.pipelines.methods.privpgd.chosen import plan_triples, triples_details, triples_lines, triples_steps
 from understudy.pipelines.methods.privpgd.options import PrivPGDOptions
 from understudy.pipelines.methods.privpgd.rounds import quality_lines, quality_steps
 from understudy.pipelines.methods.privpgd.statistics import Region, region_of, statistic_key
+from understudy.pipelines.privacy.events import Event
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
 from understudy.pipelines.privacy.relation import Relation, counts_sensitivity
@@ -46,11 +49,17 @@ class ListedDesign:
     """The same without `focus`, to tell who pays for it."""
     quality: tuple[Clique, ...] = ()
     """How columns were understood, where the spec asks for it; noised beside, after the regions."""
+    triples: TriplesNoise | None = None
+    """Where triples are chosen: all of the noise, of which `noise` is then the first release."""
 
     @property
     def counted(self) -> tuple[Clique, ...]:
         """The marginals that all others are summed out of."""
-        return widest_of(self.workload.asked)
+        return widest_of([*self.workload.asked, *(self.triples.candidates if self.triples else ())])
+
+    @property
+    def event(self) -> Event:
+        return self.noise.event if self.triples is None else self.triples.event
 
 
 def plan_listed(spec: ReleaseSpec, options: PrivPGDOptions, domain: TableDomain) -> ListedDesign:
@@ -65,7 +74,7 @@ def _design(
     assert options.marginals != "adaptive"
     privacy, unit = spec.privacy, spec.privacy.protected_unit
     workload = share_out(
-        choose_cliques(options.marginals, domain),
+        choose_cliques("all-2way" if options.marginals == "auto" else options.marginals, domain),
         domain.sizes,
         z * counts_sensitivity(privacy.relation, unit.max_rows),
         one_way_share=options.one_way_share,
@@ -84,7 +93,9 @@ def _design(
     regions = tuple((name, region_of(one, domain)) for name, one in options.statistics.items())
     quality = quality_cliques(domain) if privacy.quality is not None else ()
     without = _design(spec, options, domain, z, frozenset()) if focus else None
-    return ListedDesign(workload, regions, noise, focus, without, tuple(quality))
+    triples = plan_triples(spec, options, domain, domain.sizes, workload, extra, z, unit)
+    first = noise if triples is None else triples.first
+    return ListedDesign(workload, regions, first, focus, without, tuple(quality), triples)
 
 
 def measure_listed(
@@ -102,7 +113,11 @@ def measure_listed(
     total = int(widest[0].sum()) if _total_is_public(spec) else None
     facts = residual_facts(design.workload, design.noise, table.domain, total)
     facts |= quality_fact(design.quality, design.noise.beside)
-    return purchase(charge, Mechanism(design.noise, {**exact, **inside, **cells}, RESIDUALS, facts))
+    tables = {**exact, **inside, **cells}
+    if design.triples is None:
+        return purchase(charge, Mechanism(design.noise, tables, RESIDUALS, facts))
+    counts = TripleCounts(tables, dict(zip(design.counted, widest, strict=True)), total)
+    return purchase(charge, Mechanism(design.triples, counts, RESIDUALS, facts))
 
 
 def describe_listed(design: ListedDesign, domain: TableDomain) -> MethodPlan[Any]:
@@ -116,15 +131,16 @@ def describe_listed(design: ListedDesign, domain: TableDomain) -> MethodPlan[Any
     bought = zip(design.regions, beside[: len(design.regions)], strict=True)
     lines += tuple(NoiseLine(f"statistic {name}", 1, std) for (name, _), std in bought)
     lines += quality_lines(design.quality, beside)
+    lines += triples_lines(design.triples)
     wide = sum(len(clique) > 1 for clique in workload.asked)
     return MethodPlan(
         method="privpgd",
-        charges=(PlannedCharge(STAGE, design.noise.event),),
+        charges=(PlannedCharge(STAGE, design.event),),
         noise=lines,
         steps=(
             f"count {wide} marginals and {len(workload.asked) - wide} one-way marginals exactly",
             *quality_steps(design.quality),
-            "add rounded Gaussian noise, once",
+            *(triples_steps(design.triples) if design.triples else ("add rounded Gaussian noise, once",)),
             "move particles until their marginals fit the noisy ones",
         ),
         design=design,
@@ -133,6 +149,7 @@ def describe_listed(design: ListedDesign, domain: TableDomain) -> MethodPlan[Any
             "residuals": len(workload.measured),
             "cells": sum(line.numbers for line in lines),
             **_who_pays(design, domain),
+            **triples_details(design.triples),
         },
         counted=design.counted,
     )
@@ -155,7 +172,8 @@ def _who_pays(design: ListedDesign, domain: TableDomain) -> dict[str, str]:
 def _without_counts(design: ListedDesign, domain: TableDomain) -> Residuals:
     """What is known of the release before it is made: its noise."""
     nothing = np.zeros(0)
-    stds = zip(design.workload.measured, design.noise.shapes, design.noise.stds, strict=True)
+    drawn = design.noise.stds if design.triples is None else design.triples.least_stds
+    stds = zip(design.workload.measured, design.noise.shapes, drawn, strict=True)
     return Residuals(
         design.workload.asked,
         domain.sizes,

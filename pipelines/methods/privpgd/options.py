@@ -17,8 +17,10 @@ from understudy.pipelines.table.domain import TableDomain
 
 
 class PrivPGDOptions(Public):
-    marginals: Named | Literal["adaptive"] | tuple[tuple[str, ...], ...] = Field(
-        "all-2way", description="which marginals are measured; adaptive chooses them round by round, for a price"
+    marginals: Named | Literal["auto", "adaptive"] | tuple[tuple[str, ...], ...] = Field(
+        "all-2way",
+        description="which marginals are measured; auto: all pairs and the triples that they do not explain; adaptive "
+        "chooses them round by round, for a price",
     )
     one_way_share: float | None = Field(
         None,

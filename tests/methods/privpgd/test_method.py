@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from understudy.pipelines.counting.counting import count_marginals
-from understudy.pipelines.counting.released import noisy_total, released_marginals
+from understudy.pipelines.counting.released import noisy_total, released_marginals, title
+from understudy.pipelines.counting.triples import chosen_triples
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.privpgd.method import PrivPGDMethod
 from understudy.pipelines.privacy.accounting import composed_loss
@@ -137,6 +138,69 @@ def test_residuals_answer_what_was_asked_with_the_noise_that_was_planned() -> No
 def test_under_replace_one_of_rows_the_total_is_public() -> None:
     _, measured, _, _ = release(spec_with(relation="replace_one"))
     assert noisy_total(measured) == measured.facts["public_total"] == 8000
+
+
+EXCLUSIVE = """
+name: exclusive
+source: {uri: people.parquet, snapshot: "1"}
+privacy: {account: a, epsilon: 1, delta: 1e-6}
+columns:
+  a: {type: category, values: [no, yes]}
+  b: {type: integer, min: 0, max: 9, bins: 10}
+  c: {type: category, values: [x, y, z]}
+  label: {type: category, values: [no, yes]}
+method: {name: privpgd, marginals: auto}
+generate: {epochs: 3, device: cpu}
+publish: {to: out}
+"""
+
+
+class ExclusiveTable(MemoryTable):
+    """The label says whether exactly one of a and the upper half of b holds; c is independent."""
+
+    def __init__(self, domain: TableDomain, exclusive: bool = True) -> None:
+        self.domain = domain
+        rng = np.random.default_rng(0)
+        a, b, c = (rng.integers(0, size, 8000) for size in (2, 10, 3))
+        label = a ^ (b >= 5) if exclusive else rng.integers(0, 2, 8000)
+        self.table = decode(np.stack([a, b, c, label], axis=1), domain, rng)
+
+
+def test_an_exclusive_or_that_no_pair_shows_is_in_the_copy_of_auto() -> None:
+    spec = parse_spec(EXCLUSIVE)
+    domain, method, till = TableDomain.of(spec), PrivPGDMethod(), Till()
+    private, plan = ExclusiveTable(domain), method.plan(spec, domain)
+    measured = method.measure(private, spec, plan, till)
+    assert len(till.charged) == 1
+    assert composed_loss([till.charged[0].event], 1e-6, Relation.ADD_REMOVE).epsilon <= 1
+    assert chosen_triples(measured) == [(0, 1, 3)]
+    codes = encode(method.generate(measured, spec, domain, None, QUIET), domain).columns
+    assert np.mean((codes[0] ^ (codes[1] >= 5)) == codes[3]) > 0.9
+    copy = Synthetic(decode(np.stack(codes, axis=1), domain, np.random.default_rng(0)), domain)
+    agreements = method.agreement(copy, measured)
+    assert "a x b x label" in [line.query for line in agreements]
+    assert all(line.holds for line in agreements)
+
+
+def test_auto_is_all_pairs_where_pairs_explain_everything_and_says_what_it_may_cost() -> None:
+    spec = parse_spec(EXCLUSIVE)
+    domain, method = TableDomain.of(spec), PrivPGDMethod()
+    plan, pairs = (method.plan(each, domain) for each in (spec, parse_spec(EXCLUSIVE.replace("auto", "all-2way"))))
+    measured = method.measure(ExclusiveTable(domain, exclusive=False), spec, plan, Till())
+    assert chosen_triples(measured) == []
+    released = {title(clique, domain): std for clique, _, std in released_marginals(measured)}
+    for line in pairs.noise:
+        assert released[line.query] == pytest.approx(line.std / np.sqrt(0.97), rel=1e-3)
+        assert released[line.query] == pytest.approx({each.query: each.std for each in plan.noise}[line.query])
+    assert "4 candidates" in plan.details["triples"]
+    assert any("3% score every triple" in step for step in plan.steps)
+
+
+def test_with_two_columns_auto_is_all_pairs() -> None:
+    two = "\n".join(line for line in EXCLUSIVE.splitlines() if not line.startswith(("  a:", "  c:")))
+    spec, pairs = parse_spec(two), parse_spec(two.replace("auto", "all-2way"))
+    domain, method = TableDomain.of(spec), PrivPGDMethod()
+    assert method.plan(spec, domain).charges == method.plan(pairs, domain).charges
 
 
 def test_a_foreign_table_does_not_agree() -> None:

@@ -40,6 +40,7 @@ DRAWERS = {
     DOOR,
     PIPELINES / "privacy" / "mechanism.py",  # a mechanism asks its noise
     PIPELINES / "counting" / "residuals.py",  # residuals ask the noise of the tables beside them
+    PIPELINES / "counting" / "triples.py",  # chosen triples ask the noise of each of their three releases
     PIPELINES / "counting" / "adaptive.py",  # a round asks the noise of the marginal that it chose
     PIPELINES / "methods" / "gaussian" / "pairs.py",
     PIPELINES / "methods" / "mixing" / "trial.py",  # public rows, numpy's words

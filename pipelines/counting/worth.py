@@ -1,0 +1,121 @@
+"""Which triples of columns are worth measuring, and how much of the budget: by noisy numbers that were released before.
+
+An interaction d (as total variation) that is measured with noise n leaves about d n / sqrt(d^2 + n^2) after denoising.
+Whatever is spent on triples raises the error of the pairs, by the same formula. So many triples are chosen, the most
+rewarding first, and such a part of the budget is given to them, that the mean error of all pairs and the mean error of
+all triples add up to least: none where no interaction stands out from its noise (`interactions`), all of them where the
+number of rows and the budget make that worthwhile.
+
+Nothing here touches a private number, and nothing can fail: whatever the noisy numbers are, some choice comes out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.pipelines.counting.interactions import HALF_MEAN
+from understudy.pipelines.counting.lifted import Residuals
+from understudy.pipelines.counting.workload import Clique
+
+FloatArray = npt.NDArray[np.float64]
+
+PARTS = (0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45)
+"""Of the budget, that may go to the chosen triples."""
+
+RANKED_AT = 0.01
+"""Of the budget for each: at the noise that this gives, triples are ranked by what measuring them takes away."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The triples that are worth it, the most rewarding first, and their part of the whole budget."""
+
+    triples: tuple[Clique, ...]
+    part: float
+
+
+def choose_triples(
+    known: Residuals, beyond: Mapping[Clique, float], noise_level: float, spent: float, most: float
+) -> Choice:
+    """`known` tells rows, columns and pairs, measured with the part `spent` of the budget; `most` is left in all.
+
+    `noise_level` is the std, in rows, of a count that would get the whole budget.
+    """
+    worthy = [triple for triple, distance in beyond.items() if distance > 0]
+    if not worthy:
+        return Choice((), 0.0)
+    total, sizes = max(known.total, 1.0), known.sizes
+    spread = [_spread(known.marginal((column,))) for column in range(len(sizes))]
+    cells = np.array([math.prod(spread[column] for column in triple) for triple in worthy])
+    kept = np.array([math.prod(1 - 1 / sizes[column] for column in triple) for triple in worthy])
+    distance = np.array([beyond[triple] for triple in worthy])
+    unit = HALF_MEAN * cells * np.sqrt(kept) * noise_level / total  # the noise of a triple that gets the whole budget
+    order = np.argsort(-(distance - _left(distance, unit / math.sqrt(RANKED_AT))), kind="stable")
+    distance, unit, kept = distance[order], unit[order], kept[order]
+    pair_error = _pair_errors(known, spread, total)
+    best, best_error = Choice((), 0.0), pair_error((most + spent) / spent) + distance.sum() / len(beyond)
+    for part in PARTS:
+        if part > most:
+            break
+        pairs = pair_error((most + spent - part) / spent)
+        for count in _numbers(len(worthy)):
+            noise = unit[:count] * math.sqrt(kept[:count].sum() / part)
+            left = _left(distance[:count], noise).sum() + distance[count:].sum()
+            if pairs + left / len(beyond) < best_error:
+                best_error = pairs + left / len(beyond)
+                best = Choice(tuple(worthy[place] for place in order[:count]), part)
+    return best
+
+
+def _numbers(most: int) -> list[int]:
+    """1, 2, 3, 4, 5, 6, 8, 10, ... and all."""
+    found = [1]
+    while found[-1] < most:
+        found.append(min(most, max(found[-1] + 1, found[-1] * 5 // 4)))
+    return found
+
+
+def _left(distance: FloatArray, noise: FloatArray) -> FloatArray:
+    """What is left of an interaction's error after it was measured with this noise and denoised."""
+    left: FloatArray = distance * noise / np.sqrt(np.square(distance) + np.square(noise))
+    return left
+
+
+def _spread(counts: FloatArray) -> float:
+    """As many equally likely values would have noise of as much weight, where it is kept in proportion to counts."""
+    masses = np.maximum(counts, 0.0)
+    return max(float(np.square(np.sqrt(masses).sum()) / max(masses.sum(), 1e-300)), 1.0)
+
+
+def _pair_errors(known: Residuals, spread: Sequence[float], total: float) -> Callable[[float], float]:
+    """The mean error of the pairs, as total variation, if they had so many times the budget they were measured with."""
+    pairs = [clique for clique in known.by_clique if len(clique) == 2]
+    singles = [known.marginal((column,)) / total for column in range(len(known.sizes))]
+    alone = np.array(
+        [
+            HALF_MEAN * spread[c] * known.by_clique[(c,)].std / total if (c,) in known.by_clique else 0.0
+            for c in range(len(known.sizes))
+        ]
+    )
+    distance, noise = np.zeros(len(pairs)), np.zeros(len(pairs))
+    for place, pair in enumerate(pairs):
+        one, other = (singles[column] - singles[column].mean() for column in pair)
+        measured, cells = known.by_clique[pair], math.prod(spread[column] for column in pair)
+        freedom = (len(one) - 1) * (len(other) - 1)
+        energy = float(np.square(measured.counts / total - np.outer(one, other)).sum())
+        net = max(energy - freedom * (measured.std / total) ** 2, 0.0)
+        distance[place] = HALF_MEAN * math.sqrt(net * cells) + 1e-12
+        noise[place] = HALF_MEAN * cells * math.sqrt(freedom / measured.counts.size) * measured.std / total
+    columns = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    singly = np.square(alone[columns]).sum(axis=1)
+
+    def error(times: float) -> float:
+        together = np.square(_left(distance, noise / math.sqrt(times))) + singly / times
+        return float(np.sqrt(together).mean()) if len(pairs) else 0.0
+
+    return error

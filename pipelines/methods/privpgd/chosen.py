@@ -1,0 +1,87 @@
+"""`marginals: auto`: all pairs, and the triples that are worth measuring. What the plan decides and says of it.
+
+Sensitivity, events and noise are those of `counting.triples`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from understudy.pipelines.counting.merging import MOST_GROUPS
+from understudy.pipelines.counting.shares import ResidualWorkload
+from understudy.pipelines.counting.triples import (
+    FIRST_PART,
+    SCORE_PART,
+    TriplesNoise,
+    candidate_triples,
+    triples_noise,
+)
+from understudy.pipelines.counting.worth import Choice
+from understudy.pipelines.methods.base import NoiseLine
+from understudy.pipelines.methods.privpgd.options import PrivPGDOptions
+from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.domain import TableDomain
+
+SHOWN_PART = 0.1
+"""Of the budget, for which the plan says how noisy a chosen triple would be."""
+
+
+def plan_triples(
+    spec: ReleaseSpec,
+    options: PrivPGDOptions,
+    domain: TableDomain,
+    sizes: tuple[int, ...],
+    workload: ResidualWorkload,
+    beside: Sequence[float],
+    noise_multiplier: float,
+    unit: Unit,
+) -> TriplesNoise | None:
+    """None where triples are not to be chosen, or where there is none to choose."""
+    candidates = candidate_triples(domain.sizes) if options.marginals == "auto" else ()
+    if not candidates:
+        return None
+    privacy, ordered = spec.privacy, [column.ordered for column in domain.columns]
+    ordered += [True] * (len(sizes) - len(ordered))  # what is counted beside the columns of the table
+    return triples_noise(
+        candidates, workload, sizes, tuple(ordered), beside, noise_multiplier, privacy.relation, unit, privacy.noise
+    )
+
+
+def triples_lines(triples: TriplesNoise | None) -> tuple[NoiseLine, ...]:
+    """The noise of the scores, and of one triple if a few are chosen: both in rows."""
+    if triples is None:
+        return ()
+    scores = zip(triples.scores.shapes, triples.scores.stds, strict=True)
+    worst = max(std / math.prod(shape) for shape, std in scores)
+    some = triples.candidates[: max(1, round(len(triples.candidates) / 20))]
+    shape = tuple(triples.sizes[column] for column in some[-1])
+    chosen = triples.further(Choice(some, SHOWN_PART)).stds[-1] / math.prod(shape)
+    numbers = sum(math.prod(shape) for shape in triples.scores.shapes)
+    return (
+        NoiseLine(
+            f"scores of {len(triples.candidates)} triples, at most {MOST_GROUPS} groups a column", numbers, worst
+        ),
+        NoiseLine(f"chosen triples, if {len(some)} get {SHOWN_PART:.0%} of the budget", math.prod(shape), chosen),
+    )
+
+
+def triples_steps(triples: TriplesNoise) -> tuple[str, ...]:
+    return (
+        f"count {len(triples.candidates)} triples of columns exactly",
+        f"with {FIRST_PART:.0%} of the budget add rounded Gaussian noise to columns and pairs",
+        f"with {SCORE_PART:.0%} score every triple over at most {MOST_GROUPS} groups of each column's values, noisily",
+        f"with {1 - FIRST_PART - SCORE_PART:.0%} measure the triples that pairs do not explain, as far as they are "
+        "worth it, and the pairs once more",
+    )
+
+
+def triples_details(triples: TriplesNoise | None) -> dict[str, str]:
+    if triples is None:
+        return {}
+    most, scores = triples.first.stds[-1] / triples.least_stds[-1], 1 / math.sqrt(1 - SCORE_PART) - 1
+    return {
+        "triples": f"{len(triples.candidates)} candidates. The noise of pairs is told for no triple being worth it: "
+        f"{scores:.1%} more than of `all-2way`. It grows with what triples get, to at most {most:.2f} times that"
+    }

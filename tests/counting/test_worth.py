@@ -1,0 +1,144 @@
+"""What triples are worth: interactions beyond the pairs are found, noise and echoes are not taken for one, and whatever
+the noisy numbers are a choice comes out."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy.pipelines.counting.interactions import Score, groupings, scored, scored_shapes, unexplained
+from understudy.pipelines.counting.lifted import Residual, Residuals
+from understudy.pipelines.counting.merging import merged
+from understudy.pipelines.counting.shares import subsets
+from understudy.pipelines.counting.worth import Choice, choose_triples
+
+SIZES = (2, 3, 6, 8, 2)
+ORDERED = (False, True, True, True, False)
+PAIRS = tuple(combinations(range(5), 2))
+TRIPLES = tuple(combinations(range(5), 3))
+LEFT = 0.47
+
+
+def centred(table: np.ndarray) -> np.ndarray:
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
+
+
+def counted(codes: np.ndarray, clique: tuple[int, ...]) -> np.ndarray:
+    shape = [SIZES[column] for column in clique]
+    if not clique:
+        return np.array(float(len(codes)))
+    cells = np.ravel_multi_index([codes[:, column] for column in clique], shape)
+    return np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(float)
+
+
+def known_of(codes: np.ndarray, std: float, rng: np.random.Generator) -> Residuals:
+    found = {}
+    for clique in {subset for pair in PAIRS for subset in subsets(pair)}:
+        table = counted(codes, clique)
+        found[clique] = Residual(centred(table + std * rng.normal(size=table.shape)), std)
+    return Residuals(PAIRS, SIZES, found)
+
+
+def scores_of(codes: np.ndarray, known: Residuals, std: float, rng: np.random.Generator) -> list[Score]:
+    ways = groupings(known, ORDERED)
+    todo = scored(TRIPLES, SIZES, ways)
+    tables = [merged(counted(codes, triple), [way[column] for column in triple]) for triple, way in todo]
+    assert [table.shape for table in tables] == scored_shapes(TRIPLES, SIZES)
+    return [
+        Score(triple, way, centred(table + std * rng.normal(size=table.shape)), std)
+        for (triple, way), table in zip(todo, tables, strict=True)
+    ]
+
+
+def choice_for(codes: np.ndarray, seed: int, pair_std: float = 15.0, score_std: float = 60.0) -> Choice:
+    rng = np.random.default_rng(seed)
+    known = known_of(codes, pair_std, rng)
+    beyond = unexplained(known, scores_of(codes, known, score_std, rng))
+    return choose_triples(known, beyond, 4.0, 0.5, LEFT)
+
+
+def rows(seed: int, count: int = 40_000) -> np.ndarray:
+    """Columns that depend on each other in pairs only: a chain."""
+    rng = np.random.default_rng(seed)
+    columns = [rng.integers(0, SIZES[0], count)]
+    for size in SIZES[1:]:
+        follows = rng.random(count) < 0.4
+        columns.append(np.where(follows, columns[-1] % size, rng.integers(0, size, count)))
+    return np.stack(columns, axis=1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_is_chosen_where_pairs_explain_everything(seed: int) -> None:
+    assert choice_for(rows(seed), seed) == Choice((), 0.0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_exclusive_or_is_found_first(seed: int) -> None:
+    codes = rows(seed)
+    codes[:, 4] = codes[:, 0] ^ (codes[:, 3] >= 4)
+    choice = choice_for(codes, seed)
+    assert choice.triples[0] == (0, 3, 4)
+    assert choice.part > 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_only_echoes_an_interaction_is_not_chosen(seed: int) -> None:
+    """Column 1 follows column 0, so that it seems to have a part in what columns 0, 3 and 4 have in common."""
+    rng = np.random.default_rng(seed)
+    codes = np.stack([rng.integers(0, size, 40_000) for size in SIZES], axis=1)
+    codes[:, 1] = np.where(rng.random(len(codes)) < 0.5, codes[:, 0], codes[:, 1])
+    codes[:, 4] = codes[:, 0] ^ (codes[:, 3] >= 4)
+    known = known_of(codes, 15.0, rng)
+    scores = scores_of(codes, known, 60.0, rng)
+    alone = [score for score in scores if score.triple == (1, 3, 4)]
+    assert unexplained(known, alone)[1, 3, 4] > 0.05
+    assert choice_for(codes, seed).triples == ((0, 3, 4),)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_odd_against_even_is_found_though_neighbours_are_merged(seed: int) -> None:
+    codes = rows(seed)
+    codes[:, 4] = (codes[:, 2] + codes[:, 3]) % 2
+    assert choice_for(codes, seed).triples[0] == (2, 3, 4)
+
+
+def test_with_much_noise_nothing_is_chosen() -> None:
+    codes = rows(0)
+    codes[:, 4] = codes[:, 0] ^ (codes[:, 3] >= 4)
+    assert choice_for(codes, 0, pair_std=1e5, score_std=1e6).triples == ()
+
+
+def test_more_rows_make_more_triples_worth_it() -> None:
+    """Interactions of all triples, as weak as can be: too weak for few rows, worth nearly all of the rest for many."""
+    rng = np.random.default_rng(1)
+    codes = np.stack([rng.integers(0, size, 400_000) for size in SIZES], axis=1)
+    for a, b, c in TRIPLES:
+        odd = rng.random(len(codes)) < 0.1
+        codes[odd, c] = (codes[odd, a] + codes[odd, b]) % SIZES[c]
+    few, many = choice_for(codes[:4_000], 2), choice_for(codes, 2)
+    assert len(few.triples) < len(many.triples)
+    assert set(many.triples) == set(TRIPLES)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([0.0, 1.0, 1e4, 1e12, -1e9]), st.sampled_from([1e-3, 5.0, 1e9]))
+def test_whatever_the_noisy_numbers_are_a_choice_comes_out(seed: int, total: float, std: float) -> None:
+    rng = np.random.default_rng(seed)
+    known = known_of(np.zeros((0, 5), dtype=np.int64), std, rng)
+    known.by_clique[()] = Residual(np.array(total), std)  # type: ignore[index]
+    scores = scores_of(np.zeros((0, 5), dtype=np.int64), known, std, rng)
+    beyond = unexplained(known, scores)
+    assert set(beyond) == set(TRIPLES)
+    assert all(math.isfinite(distance) and distance >= 0 for distance in beyond.values())
+    choice = choose_triples(known, beyond, std, 0.5, LEFT)
+    assert set(choice.triples) <= set(TRIPLES)
+    assert len(set(choice.triples)) == len(choice.triples)
+    assert 0 <= choice.part < LEFT
+    assert bool(choice.triples) == (choice.part > 0)
