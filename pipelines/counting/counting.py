@@ -90,7 +90,7 @@ def add_batch(tally: Tally, batch: pa.RecordBatch, domain: TableDomain) -> None:
 
 def names_to_read(domain: TableDomain, columns: Sequence[int]) -> Sequence[str]:
     """What has to be read to count these columns."""
-    named = dict.fromkeys(domain.names[domain.base_of(i)] for i in columns)
+    named = dict.fromkeys(domain.countable[i].name for i in columns)
     return list(named) if columns else domain.counted_names
 
 

@@ -56,12 +56,20 @@ class ColumnQuality:
 
 
 def quality_cliques(domain: TableDomain) -> list[Clique]:
-    return [(domain.quality_of(index),) for index in range(len(domain.columns))]
+    """One for each column that is read: the parts of a datetime are understood together."""
+    first = {name: index for index, name in reversed(list(enumerate(_read_names(domain))))}
+    return [(domain.quality_of(index),) for index in sorted(first.values())]
+
+
+def _read_names(domain: TableDomain) -> list[str]:
+    """Of each modelled column the name of what is read for it."""
+    return [column.name for column in domain.countable[len(domain.columns) :]]
 
 
 def quality_shares(share: float, domain: TableDomain) -> tuple[float, ...]:
     """Every column's cells get as much."""
-    return (share / len(domain.columns),) * len(domain.columns)
+    tables = len(quality_cliques(domain))
+    return (share / tables,) * tables
 
 
 def quality_by_name(cells: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
@@ -80,7 +88,7 @@ def qualities_of(measured: Measurement, domain: TableDomain) -> tuple[ColumnQual
     total, std = max(1, noisy_total(measured)), float(measured.facts[FACT])
     return tuple(
         ColumnQuality(name, _shares(measured.arrays, index, total), std / total)
-        for index, name in enumerate(domain.names)
+        for index, name in enumerate(dict.fromkeys(_read_names(domain)))
     )
 
 

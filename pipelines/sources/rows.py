@@ -57,7 +57,8 @@ class CodeView:
 
     @property
     def columns(self) -> Sequence[str]:
-        return self.domain.counted_names
+        understood = [self.domain.countable[i].name for i in self.used if i >= len(self.domain.columns)]
+        return list(dict.fromkeys([*self.domain.counted_names, *understood]))
 
     @property
     def row_bytes(self) -> int:

@@ -57,12 +57,17 @@ def number_bins(
     cuts = [edge for edge in inner if low < edge < high]
     first, last = min([low, *spikes]), max([high, *spikes])
     for spike in spikes:
-        hair = max(abs(spike) * SINGLE, NEAR_ZERO * (high - low))
-        hair = hair if step is None else min(hair, 0.49 * step)
+        hair = hair_around(spike, low, high, step)
         below, above = spike - hair, spike + hair
         cuts = [edge for edge in cuts if not below <= edge <= above] + [below, above]
     edges = (first, *(float(cut) for cut in sorted(cuts) if first < cut < last), last)
     return _binning(edges, spikes, (low, high))
+
+
+def hair_around(spike: float, low: float, high: float, step: float | None) -> float:
+    """How far from a spike a number still is the spike."""
+    hair = max(abs(spike) * SINGLE, NEAR_ZERO * (high - low))
+    return hair if step is None else min(hair, 0.49 * step)
 
 
 def _binning(edges: Edges, spikes: Sequence[float | int], span: tuple[Any, Any]) -> Binning:

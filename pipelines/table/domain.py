@@ -126,8 +126,10 @@ class TableDomain:
 
     @cached_property
     def countable(self) -> tuple[DomainColumn, ...]:
-        """What the numbers in a clique stand for: the columns, and after them how each of them was understood."""
-        return self.columns + tuple(QualityColumn.of(column) for column in self.columns)
+        """What the numbers in a clique stand for: the columns, and after them how each of them was understood. Of a
+        part of a datetime that is how the datetime was: its parts do not tell what could not be taken apart."""
+        wholes = {part.name: split.whole for split in self.splits for _, part in split.parts}
+        return self.columns + tuple(QualityColumn.of(wholes.get(column.name, column)) for column in self.columns)
 
     @cached_property
     def countable_sizes(self) -> tuple[int, ...]:
@@ -136,10 +138,6 @@ class TableDomain:
     def quality_of(self, index: int) -> int:
         """The number of a column's quality in a clique."""
         return len(self.columns) + index
-
-    def base_of(self, index: int) -> int:
-        """The column that a number in a clique is about."""
-        return index % len(self.columns)
 
     def index(self, name: str) -> int:
         return self.names.index(name)

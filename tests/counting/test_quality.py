@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.counting.test_mechanism import SameWords
 from tests.table.coding.strategies import DOMAIN, arrays, columns, odd_arrays
 from tests.warehouse import Warehouse
+from understudy import synthesize
 from understudy.pipelines.counting.adaptive import AdaptivePlan
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.counting.pushdown import is_cheaper
@@ -32,6 +33,7 @@ from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
 from understudy.pipelines.privacy.relation import Relation, Unit
 from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
 from understudy.pipelines.sources.memory import ArrowSource
+from understudy.pipelines.sources.modelled import as_modelled
 from understudy.pipelines.sources.opening import open_source
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import spec_of
@@ -231,3 +233,66 @@ def test_a_limit_is_passed_beyond_what_noise_explains(share: float, std: float, 
 def test_every_column_kind_has_a_quality_view() -> None:
     for column in DOMAIN.columns:
         assert QualityColumn.of(column).size == len(CELLS)
+
+
+TIMED: dict[str, Any] = {
+    "pickup": {"type": "datetime", "min": "2026-01-05T06:00", "max": "2026-02-01", "bins": "week", "nullable": True,
+               "parts": ["date", "weekday", "hour"]},
+    "dropoff": {"type": "datetime", "after": "pickup", "up_to": "6h", "nullable": True},
+    "score": {"type": "integer", "min": 0, "max": 10, "spikes": [-1, 99]},
+    "left": {"type": "date", "min": "2026-01-01", "max": "2026-12-31", "spikes": ["9999-12-31"]},
+    "rate": {"type": "number", "min": 0, "max": 1, "bins": 4, "spikes": [-9, 1.5, 99.9]},
+}  # fmt: skip
+MOMENTS = [  # pickup and its cell, dropoff and its cell
+    ("2026-01-06 10:00", "fine", "2026-01-06 10:30", "fine"),
+    ("2026-01-05 05:59", "below", "2026-01-05 06:30", "fine"),
+    ("2026-02-01 00:00:01", "above", "2026-02-01 00:30", "fine"),
+    ("01/06/2026 10:00", "unreadable", "2026-01-06 10:30", "unreadable"),
+    (None, "null", "2026-01-06 10:30", "null"),
+    (" ", "null", None, "null"),
+    ("2026-01-06 10:00", "fine", "2026-01-06 09:00", "below"),
+    ("2026-01-06 10:00", "fine", "2026-01-06 16:00:01", "above"),
+    ("2026-01-06 10:00", "fine", "soon", "unreadable"),
+]
+SCORES = [("5", "fine"), ("-1", "fine"), ("99", "fine"), ("-2", "below"), ("100", "above"), ("x", "unreadable"),
+          (None, "null"), ("11", "above"), ("98", "above")]  # fmt: skip
+LEFT = [("2026-05-01", "fine"), ("9999-12-31", "fine"), ("2025-12-31", "below"), ("2027-01-01", "above"),
+        ("9999-12-30", "above"), ("x", "unreadable"), (None, "null"), ("", "null"), ("2026-12-31", "fine")]  # fmt: skip
+
+RATES = [("0.5", "fine"), ("1", "fine"), ("1.0000001", "above"), ("1.5", "fine"), ("99.9", "fine"), ("-9", "fine"),
+         ("99.90000153", "fine"), ("-8.9", "below"), ("2", "above")]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", [Unit(), Unit("who", 1)], ids=["rows", "entities"])
+def test_moments_by_parts_and_spikes_outside_the_range_are_told_apart_too(unit: Unit) -> None:
+    """What a part or a distance could not be made of was null, and what lay outside was fine."""
+    domain = TableDomain.of(spec_of({
+        "name": "t", "source": {"uri": "t.parquet", "snapshot": "s"}, "publish": {"to": "out"}, "columns": TIMED,
+        "privacy": {"account": "a", "epsilon": 1, "delta": 1e-6},
+    }))  # fmt: skip
+    columns = {"pickup": [(a, b) for a, b, _, _ in MOMENTS], "dropoff": [(c, d) for _, _, c, d in MOMENTS],
+               "score": SCORES, "left": LEFT, "rate": RATES}  # fmt: skip
+    table = pa.table({name: pa.array([value for value, _ in rows]) for name, rows in columns.items()})
+    source = as_modelled(ArrowSource(table.append_column("who", pa.array(range(len(MOMENTS))))), domain)
+    cliques = quality_cliques(domain)
+    assert len(cliques) == len(TIMED)  # the parts of a datetime are asked about once
+    found = LocalTable(source, domain, unit, b"k").counts([(0, 1), *cliques])
+    for (name, rows), cells in zip(columns.items(), found[1:], strict=True):
+        expected = [sum(cell == each for _, cell in rows) for each in CELLS]
+        assert dict(zip(CELLS, cells.tolist(), strict=True)) == dict(zip(CELLS, expected, strict=True)), name
+
+
+def test_a_release_of_moments_by_parts_names_the_column_that_was_not_understood(tmp_path: Path) -> None:
+    text = [f"0{row % 9 + 1}/06/2026 10:00" if row % 2 else "2026-01-06 10:00" for row in range(4000)]
+    release = synthesize(
+        pa.table({"pickup": text, "dropoff": text, "score": ["5"] * 4000, "left": ["2026-05-01"] * 4000,
+                  "rate": ["0.5"] * 4000}),
+        {"name": "t", "snapshot": "s", "columns": TIMED, "generate": {"epochs": 1, "particles": 200},
+         "privacy": {"account": "a", "epsilon": 4, "delta": 1e-6, "quality": 0.05}},
+        cap=(9, 1e-5), home=tmp_path,
+    )  # fmt: skip
+    facts = {fact.column: fact for fact in release.manifest.quality}
+    assert list(facts) == list(TIMED)
+    assert facts["pickup"].shares["unreadable"] == pytest.approx(0.5, abs=0.05)
+    assert facts["pickup"].alarming
+    assert not facts["score"].alarming

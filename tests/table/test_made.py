@@ -19,7 +19,7 @@ from understudy.pipelines.spec.expressions import Expression
 from understudy.pipelines.spec.reading import load_spec, spec_of
 from understudy.pipelines.table.checks import breaches, checks_of
 from understudy.pipelines.table.coding.decode import decode
-from understudy.pipelines.table.coding.encode import encode
+from understudy.pipelines.table.coding.encode import encode, encode_column
 from understudy.pipelines.table.contract import contract_of
 from understudy.pipelines.table.finishing import finished
 from understudy.pipelines.table.modelled import modelled, names_to_read
@@ -78,7 +78,10 @@ def test_rows_are_taken_apart_one_by_one(rows, place):
             continue
         assert (row["pickup.date"], row["pickup.hour"]) == (start.date(), start.hour)
         assert row["pickup.weekday"] == start.weekday()
-        assert row["dropoff"] == min(max(lapse, 0), 6 * 3600)
+        assert row["dropoff"] == lapse
+        clipped, seconds = min(max(lapse, 0), 6 * 3600), DOMAIN.lapses[0].seconds
+        coded = encode_column(pa.array([row["dropoff"], clipped], pa.float64()), seconds)
+        assert coded[0] == coded[1]
     if rows:
         row = place % len(rows)
         assert modelled(table.slice(row, 1), DOMAIN, names).to_pylist() == [found[row]]

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from tests.table.coding.strategies import domain_of
 from understudy.pipelines.table.coding.decode import decode, decode_column
 from understudy.pipelines.table.coding.encode import encode_column
-from understudy.pipelines.table.coding.placing import tilted, tilts
+from understudy.pipelines.table.coding.placing import spread, tilted, tilts
 from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.scales import Scale
 
@@ -232,3 +232,18 @@ def test_days_are_published_as_days_where_days_were_measured():
     column = column_of(type="datetime", min="2026-01-01", max="2026-02-01", bins="day")
     _, found = back([dt.datetime(2026, 1, 5, 17, 3)], column, pa.timestamp("us"))
     assert found == [dt.datetime(2026, 1, 5)]
+
+
+def test_of_the_values_of_a_bin_one_lies_in_each_of_as_many_parts() -> None:
+    """So that quantiles scatter by what was measured and not, as those of a sample do, by how values were drawn."""
+    rng = np.random.default_rng(3)
+    codes = rng.permutation(np.repeat([0, 1, 2, 5], [1000, 1, 77, 3]))
+    shares = spread(codes, rng)
+    for code in np.unique(codes):
+        its = np.sort(shares[codes == code])
+        assert np.array_equal(np.floor(its * len(its)), np.arange(len(its)))
+    first = shares[codes == 0]
+    assert abs(np.corrcoef(first, np.arange(len(first)))[0, 1]) < 0.15  # and chance decides whose
+    assert len(spread(np.zeros(0, np.int64), rng)) == 0
+    many = spread(np.full(5, 70_000), rng)  # codes that two bytes do not hold
+    assert np.array_equal(np.floor(np.sort(many) * 5), np.arange(5))
