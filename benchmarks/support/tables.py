@@ -114,6 +114,12 @@ def diabetes(data: Path) -> CodedTable | None:
     return _assemble("diabetes", parts, "readmitted")
 
 
+def patients(data: Path) -> np.ndarray | None:
+    """Whose rows those of `diabetes` are."""
+    path = data / "diabetes130" / "diabetic_data.csv.gz"
+    return pd.read_csv(path, usecols=["patient_nbr"])["patient_nbr"].to_numpy() if path.exists() else None
+
+
 def national(data: Path) -> CodedTable | None:
     """NIST Diverse Communities, national 2019: does the household own its home?"""
     folder = data / "nist2019"

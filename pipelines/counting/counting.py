@@ -13,13 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.counting.pushdown import count_in_engine, is_cheaper
 from understudy.pipelines.counting.tally import Clique, Tally
+from understudy.pipelines.counting.weighted_tally import WeightedTally, read_columns
+from understudy.pipelines.counting.weights import EntityWeights
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source
 from understudy.pipelines.sources.bounding import Candidates, merge, passes
@@ -30,6 +32,15 @@ from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.tensors import rows_at_once
 
 Item = TypeVar("Item")
+
+
+class Counting(Protocol):
+    """What one thread counts with."""
+
+    def marginals(self) -> list[np.ndarray]: ...
+
+
+Kind = TypeVar("Kind", bound=Counting)
 
 
 def count_marginals(
@@ -47,11 +58,18 @@ def count_items(
     threads: int | None = None,
 ) -> list[np.ndarray]:
     """Counts of what `add` finds in each item; threads take the items one by one."""
+    return tally_items(items, add, partial(Tally, sizes, cliques), threads)
+
+
+def tally_items(
+    items: Iterable[Item], add: Callable[[Kind, Item], None], made: Callable[[], Kind], threads: int | None = None
+) -> list[np.ndarray]:
+    """The same, with a tally of any kind for each thread."""
     queue, lock, failed = iter(items), threading.Lock(), threading.Event()
     done = object()
 
     def work(_: int) -> list[np.ndarray]:
-        tally = Tally(sizes, cliques)
+        tally = made()
         while True:
             with lock:
                 item = done if failed.is_set() else next(queue, done)
@@ -129,9 +147,9 @@ class LocalTable:
                     if pieces:
                         yield from merge(pieces, self.unit).kept.to_batches(rows)
 
-    def counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
+    def counts(self, cliques: Sequence[Clique], weights: EntityWeights | None = None) -> list[np.ndarray]:
         with self.one_state():
-            return self._counts(cliques)
+            return self._counts(cliques) if weights is None else self._ticks(cliques, weights)
 
     @contextmanager
     def one_state(self) -> Iterator[None]:
@@ -173,6 +191,16 @@ class LocalTable:
             pieces = [each for each in found if each]
             add = partial(add_bounded, unit=self.unit)
             totals.append(count_items(pieces, add, self.domain.countable_sizes, cliques, self._threads))
+        return add_counts(totals)
+
+    def _ticks(self, cliques: Sequence[Clique], weights: EntityWeights) -> list[np.ndarray]:
+        """Rows weighed by how many their entity has."""
+        view = CodeView(self.domain, read_columns(cliques, self.domain))
+        made = partial(WeightedTally, self.domain, cliques, weights)
+        totals = []
+        for found in passes(self._parts, view, self.unit, self.key, self.batch_rows, self._threads):
+            add = partial(WeightedTally.add_bounded, unit=self.unit)
+            totals.append(tally_items([each for each in found if each], add, made, self._threads))
         return add_counts(totals)
 
     @cached_property

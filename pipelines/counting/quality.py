@@ -6,7 +6,8 @@ Theorem. The cells of column i are a table of counts: each row falls into exactl
   event of those is of all of them, and these cost none of their own.
 Relation, sensitivity. A unit of k rows moves the cells of one column by at most k (ADD_REMOVE) or sqrt(2) k
   (REPLACE_ONE) in L2, as it moves any marginal: `counts_sensitivity`. All columns are stacked, each with its std.
-Noise unit. The std of a cell, in rows.
+Noise unit. The std of a cell, in rows, or in ticks where entities are counted (`counting.weights`): shares are then of
+  entities, each of which counts once whatever its rows.
 Proof. docs/proofs/quality.md.
 Reference. Dwork & Roth 2014, Appendix A.
 
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.pipelines.counting.mechanism import MarginalNoise
-from understudy.pipelines.counting.released import noisy_total
+from understudy.pipelines.counting.released import counted_total
 from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.table.columns import CELLS
@@ -85,12 +86,12 @@ def qualities_of(measured: Measurement, domain: TableDomain) -> tuple[ColumnQual
     """What was bought of each column; nothing where the spec did not ask for it."""
     if FACT not in measured.facts:
         return ()
-    total, std = max(1, noisy_total(measured)), float(measured.facts[FACT])
+    total, std = max(1.0, counted_total(measured)), float(measured.facts[FACT])
     return tuple(
         ColumnQuality(name, _shares(measured.arrays, index, total), std / total)
         for index, name in enumerate(dict.fromkeys(_read_names(domain)))
     )
 
 
-def _shares(arrays: Mapping[str, np.ndarray], index: int, total: int) -> tuple[float, ...]:
+def _shares(arrays: Mapping[str, np.ndarray], index: int, total: float) -> tuple[float, ...]:
     return tuple(float(share) for share in np.round(np.asarray(arrays[f"quality_{index}"], float) / total, 6))

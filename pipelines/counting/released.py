@@ -1,7 +1,8 @@
 """Noisy marginals as a measurement: how they are stored, read back and summed up.
 
 Two kinds. Residuals (counting/residuals.py) answer every marginal of their workload. Marginals noised cell by cell are
-what adaptive rounds buy, and what every release bought before there were residuals: those stay readable.
+what adaptive rounds buy, and what every release bought before there were residuals: those stay readable. Residuals with
+the fact `weights` count entities and not rows: so many ticks are one entity (counting/weights.py).
 """
 
 from __future__ import annotations
@@ -12,16 +13,23 @@ from typing import Any
 
 import numpy as np
 
+from understudy.pipelines.counting.entity_rows import EntityResiduals
 from understudy.pipelines.counting.lifted import Residual, Residuals, centred_counts
 from understudy.pipelines.counting.residuals import ResidualNoise
 from understudy.pipelines.counting.shares import ResidualWorkload
+from understudy.pipelines.counting.weights import EntityWeights
 from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.table.domain import TableDomain
 
 KIND = "marginals"
 RESIDUALS = "residuals"
-_PUBLISHED = ("cliques", "columns", "sizes", "stds", "sampler", "public_total", "asked")
+WEIGHTS = "weights"
+NUMBERS = "entity_rows"
+"""Ticks by the number of rows of an entity, where levels do not tell it."""
+
+LEVEL = "rows of the entity"
+_PUBLISHED = ("cliques", "columns", "sizes", "stds", "sampler", "public_total", "asked", WEIGHTS)
 Released = tuple[Clique, np.ndarray, float]
 """Column indices, noisy counts, and the standard deviation of each count."""
 
@@ -41,11 +49,27 @@ def marginal_facts(
 
 
 def residual_facts(
-    workload: ResidualWorkload, noise: ResidualNoise, domain: TableDomain, public_total: int | None
+    workload: ResidualWorkload,
+    noise: ResidualNoise,
+    domain: TableDomain,
+    public_total: int | None,
+    weights: EntityWeights | None = None,
 ) -> dict[str, Any]:
-    """What is stored beside noisy residuals. Their stds are of G times a count, as they were drawn."""
+    """What is stored beside noisy residuals. Their stds are of G times a count, as they were drawn.
+
+    With weights the counts are of ticks, so many to an entity, and one more column is the level of its rows.
+    """
     facts = marginal_facts(workload.measured, noise.stds, noise.sampler, domain, public_total)
-    return {**facts, "asked": [list(clique) for clique in workload.asked]}
+    facts["asked"] = [list(clique) for clique in workload.asked]
+    if weights is None:
+        return facts
+    beside = noise.beside.stds[0] if noise.beside is not None and not weights.are_exact else None
+    return {
+        **facts,
+        "columns": [*domain.names, LEVEL],
+        "sizes": [*domain.sizes, len(weights.levels)],
+        WEIGHTS: {**weights.facts(), "numbers_std": beside},
+    }
 
 
 def published_facts(measured: Measurement) -> dict[str, Any]:
@@ -66,19 +90,45 @@ def residuals_by_name(tables: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def released_residuals(measured: Measurement) -> Residuals:
+    """In rows; of a measurement that counts entities, in entities, with the level of their rows as the last column."""
     facts, sizes = measured.facts, tuple(measured.facts["sizes"])
+    one = facts[WEIGHTS]["ticks"] if counts_entities(measured) else 1
     found = {}
     for i, (clique, std) in enumerate(zip(facts["cliques"], facts["stds"], strict=True)):
         shape = [sizes[column] for column in clique]
-        counts = centred_counts(measured.arrays[f"residual_{i}"], shape)
-        found[tuple(clique)] = Residual(counts, std / math.prod(shape))
+        counts = centred_counts(measured.arrays[f"residual_{i}"], shape) / one
+        found[tuple(clique)] = Residual(counts, std / math.prod(shape) / one)
     if facts["public_total"] is not None:
         found[()] = Residual(np.array(float(facts["public_total"])), 0.0)
     return Residuals(tuple(tuple(clique) for clique in facts["asked"]), sizes, found)
 
 
+def counts_entities(measured: Measurement) -> bool:
+    """Whether rows were weighed so that every entity counts once (weights.py)."""
+    return WEIGHTS in measured.facts
+
+
+def released_entities(measured: Measurement) -> EntityResiduals:
+    weights = EntityWeights.from_facts(measured.facts[WEIGHTS])
+    std = measured.facts[WEIGHTS]["numbers_std"]
+    if std is None:
+        return EntityResiduals(released_residuals(measured), weights)
+    numbers = np.asarray(measured.arrays[NUMBERS], dtype=np.float64) / weights.ticks
+    return EntityResiduals(released_residuals(measured), weights, numbers, float(std) / weights.ticks)
+
+
 def released_marginals(measured: Measurement) -> list[Released]:
-    """The marginals that were asked for, as they were drawn or as the residuals tell them."""
+    """The marginals that were asked for, in rows, as they were drawn or as the residuals tell them.
+
+    Where entities were counted: those of which rows were told, which are the columns by themselves.
+    """
+    if counts_entities(measured):
+        counted = released_entities(measured)
+        return [
+            (clique, counted.row_counts(clique), math.sqrt(counted.row_variance(clique)))
+            for clique in counted.asked
+            if (*clique, counted.level) in counted.residuals.asked
+        ]
     if measured.kind == RESIDUALS:
         told = released_residuals(measured)
         return [(clique, told.marginal(clique), math.sqrt(told.variance(clique))) for clique in told.asked]
@@ -102,7 +152,16 @@ def noisy_total(measured: Measurement) -> int:
     return max(1, int(total) if total is not None else round(_estimated(measured)))
 
 
+def counted_total(measured: Measurement) -> float:
+    """What the shares of plain tables are of, in their own units: rows, or the ticks of all entities."""
+    if counts_entities(measured):
+        return max(1.0, released_residuals(measured).total) * float(measured.facts[WEIGHTS]["ticks"])
+    return float(noisy_total(measured))
+
+
 def _estimated(measured: Measurement) -> float:
+    if counts_entities(measured):
+        return released_entities(measured).rows
     if measured.kind == RESIDUALS:
         return released_residuals(measured).total
     return estimated_total(released_marginals(measured))

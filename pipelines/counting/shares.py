@@ -22,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from types import MappingProxyType
 from typing import Literal
 
 from understudy.pipelines.counting.workload import Clique
@@ -57,16 +58,18 @@ def share_out(
     split: Split = "equal",
     public_total: bool = False,
     focus: frozenset[int] = frozenset(),
+    raised: Mapping[Clique, float] = MappingProxyType({}),
 ) -> ResidualWorkload:
     """The residuals of all subsets of the marginals and of every column, with their shares.
 
     `noise_level` is the std, in rows, of a count that would get the whole budget. `one_way_share` sets the part of all
     one-way residuals by hand. Columns of one value have nothing to tell beside others. Marginals with a column of
     `focus` count `FOCUS_WEIGHT` times as much as others, which by the closed form buys them its square root more.
+    `raised` multiplies the shares of some residuals.
     """
     alone = [(column,) for column in range(len(sizes))]
     asked = tuple(dict.fromkeys([*alone, *marginals]))
-    weights = _closed_form(asked, sizes, focus)
+    weights = {s: weight * raised.get(s, 1.0) for s, weight in _closed_form(asked, sizes, focus).items()}
     if public_total:
         del weights[()]
     if not weights:

@@ -18,11 +18,17 @@ class SparseCounts:
         self._pending: list[tuple[np.ndarray, np.ndarray]] = []
         self._waiting = 0
 
-    def add(self, columns: Sequence[np.ndarray], strides: Sequence[int]) -> None:
+    def add(self, columns: Sequence[np.ndarray], strides: Sequence[int], ticks: np.ndarray | None = None) -> None:
+        """Count these rows, each as one or as so many ticks."""
         cells = np.zeros(len(columns[0]), np.int64)
         for codes, stride in zip(columns, strides, strict=True):
             cells += codes.astype(np.int64) * stride
-        distinct, counts = np.unique(cells, return_counts=True)
+        if ticks is None:
+            distinct, counts = np.unique(cells, return_counts=True)
+        else:
+            distinct, where = np.unique(cells, return_inverse=True)
+            counts = np.zeros(len(distinct), np.int64)
+            np.add.at(counts, where, ticks)
         self._pending.append((distinct, counts))
         self._waiting += len(distinct)
         if self._waiting > max(MERGE_CELLS, len(self._cells)):

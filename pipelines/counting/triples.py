@@ -79,7 +79,9 @@ class TriplesNoise:
     scores: ResidualNoise
     further_multiplier: float
     noise_level: float
-    """The std of a count that would get the whole budget."""
+    """The std of a count that would get the whole budget, in rows or in entities."""
+    one: int = 1
+    """What one of them counts (counting/weights.py)."""
 
     @property
     def event(self) -> Event:
@@ -152,7 +154,7 @@ class TriplesNoise:
         of = self.workload.measured
         drawn = zip(list(released.values())[: len(of)], self.first.shapes, self.first.stds, strict=True)
         found = {
-            clique: Residual(centred_counts(noisy, shape), std / math.prod(shape))
+            clique: Residual(centred_counts(noisy, shape) / self.one, std / math.prod(shape) / self.one)
             for clique, (noisy, shape, std) in zip(of, drawn, strict=True)
         }
         if public_total is not None:
@@ -162,7 +164,7 @@ class TriplesNoise:
     def _choice(self, known: Residuals, groups: Sequence[Grouping], scores: Sequence[np.ndarray]) -> Choice:
         shapes, stds = self.scores.shapes, self.scores.stds
         told = [
-            Score(triple, grouping, centred_counts(noisy, shape), std / math.prod(shape))
+            Score(triple, grouping, centred_counts(noisy, shape) / self.one, std / math.prod(shape) / self.one)
             for (triple, grouping), noisy, shape, std in zip(
                 scored(self.candidates, self.sizes, groups), scores, shapes, stds, strict=True
             )
@@ -206,6 +208,7 @@ def triples_noise(
     relation: Relation,
     unit: Unit,
     sampler: str,
+    one: int = 1,
 ) -> TriplesNoise:
     """The noise at which the three releases, and tables with these shares beside, together cost Gaussian(z).
 
@@ -220,8 +223,8 @@ def triples_noise(
     first = residual_noise(shapes, shares, beside, first_z, relation, unit, sampler)
     groups = scored_shapes(candidates, sizes)
     scores = residual_noise(groups, [1 / len(groups)] * len(groups), (), scores_z, relation, unit, sampler)
-    noise_level = noise_multiplier * counts_sensitivity(relation, unit.max_rows) / math.sqrt(1 - extra)
-    return TriplesNoise(sizes, ordered, workload, candidates, first, scores, further_z, noise_level)
+    noise_level = noise_multiplier * counts_sensitivity(relation, unit.max_rows) / math.sqrt(1 - extra) / one
+    return TriplesNoise(sizes, ordered, workload, candidates, first, scores, further_z, noise_level, one)
 
 
 def chosen_triples(measured: Measurement) -> list[Clique] | None:

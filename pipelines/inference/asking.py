@@ -23,6 +23,8 @@ class Asked:
     rows: Callable[[], pa.Table] = field(repr=False)
     why: str = ""
     notes: tuple[str, ...] = ()
+    number_of_rows: float | None = None
+    """As it was measured, where the measurements count something else."""
 
     def answer(self, question: str | Question, level: float = LEVEL) -> Answers:
         asked = parse_question(question) if isinstance(question, str) else question
@@ -40,10 +42,13 @@ class Asked:
             else:
                 reason = f"{_listed(others)} {'was' if len(others) == 1 else 'were'} not measured"
         columns = {} if self.told is None else {column.name: column for column in self.told.columns}
-        total = None if self.told is None else max(1.0, self.told.residuals.total)
+        total = self.number_of_rows
+        if total is None and self.told is not None:
+            total = max(1.0, self.told.residuals.total)
         answers = answer_from_rows(asked, self.rows(), columns, reason, total)
         note = "the published rows answer, which say nothing of how far off they are"
-        return Answers(asked, answers, (*self.notes, note), level, "rows")
+        notes = (note,) if self.number_of_rows is not None else (*self.notes, note)
+        return Answers(asked, answers, notes, level, "rows")
 
 
 def _listed(names: list[str]) -> str:

@@ -3,7 +3,8 @@
 Residuals are what they are. A marginal noised cell by cell, as adaptive rounds and earlier versions bought them, tells
 the residual of each of its subsets A too: summed over the other columns W - A it has noise of variance s_W^2 times
 their number of cells, and white noise is independent in orthogonal spaces. What several marginals say of one residual
-is averaged by inverse variance, which is the best linear estimate there is.
+is averaged by inverse variance, which is the best linear estimate there is. Where entities were counted, the residuals
+are of entities: each counts once, its rows alike.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from collections import defaultdict
 import numpy as np
 
 from understudy.pipelines.counting.lifted import Residual, Residuals
-from understudy.pipelines.counting.released import RESIDUALS, released_marginals, released_residuals
+from understudy.pipelines.counting.released import (
+    RESIDUALS,
+    WEIGHTS,
+    counts_entities,
+    released_marginals,
+    released_residuals,
+)
 from understudy.pipelines.counting.shares import subsets
 from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.privacy.measurement import Measurement
@@ -26,14 +33,21 @@ ROUNDING = 1 / 12
 def residuals_of(measured: Measurement) -> Residuals:
     if measured.kind != RESIDUALS:
         return _from_marginals(measured)
-    told = released_residuals(measured)
-    found = {}
+    told = _without_level(released_residuals(measured)) if counts_entities(measured) else released_residuals(measured)
+    one, found = measured.facts[WEIGHTS]["ticks"] if counts_entities(measured) else 1, {}
     for clique, residual in told.by_clique.items():
-        cells = math.prod(told.sizes[column] for column in clique)
+        cells = one * math.prod(told.sizes[column] for column in clique)
         exact = residual.std == 0  # a public number of rows
         std = 0.0 if exact else math.sqrt(residual.std**2 + ROUNDING / cells**2)
         found[clique] = Residual(residual.counts, std)
     return Residuals(told.asked, told.sizes, found)
+
+
+def _without_level(told: Residuals) -> Residuals:
+    """What is known of entities by their columns alone."""
+    level = len(told.sizes) - 1
+    kept = {clique: residual for clique, residual in told.by_clique.items() if level not in clique}
+    return Residuals(tuple(clique for clique in told.asked if level not in clique), told.sizes[:-1], kept)
 
 
 def _from_marginals(measured: Measurement) -> Residuals:

@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from understudy.pipelines.counting.weights import EntityWeights
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import PlannedCharge, Purchase
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -48,6 +49,8 @@ class MethodPlan(Generic[Design]):
     details: dict[str, Any] = field(default_factory=dict)
     counted: tuple[tuple[int, ...], ...] = ()
     """Marginals that are counted exactly, as column indices: what an estimate of time and memory goes by."""
+    rows_a_count: float = 1.0
+    """Rows that a count of 1 is taken to stand for, where entities are counted: nobody knows before measuring."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,11 @@ class PrivateTable(Protocol):
         """Raw values of the modelled columns, contribution-bounded; may be iterated more than once."""
         ...
 
-    def counts(self, cliques: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
-        """Exact int64 counts of each clique of column indices, shaped by the columns' sizes."""
+    def counts(self, cliques: Sequence[tuple[int, ...]], weights: EntityWeights | None = None) -> list[np.ndarray]:
+        """Exact int64 counts of each clique of column indices, shaped by the columns' sizes.
+
+        With weights: of ticks, where each row has as many as an entity of so many rows gives to each.
+        """
         ...
 
 

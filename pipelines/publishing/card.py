@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.counting.counting import count_marginals
+from understudy.pipelines.counting.released import LEVEL
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.stating import at_most
 from understudy.pipelines.publishing.manifest import Manifest, NoiseFact
@@ -92,12 +93,13 @@ def _quality(manifest: Manifest) -> str:
         cells = "".join(f"<td>{_percent(share)}</td>" for share in fact.shares.values())
         alarm = ' class="alarm"' if fact.alarming else ""
         rows.append(f"<tr{alarm}><td>{escape(fact.column)}</td>{cells}<td>{fact.std:.2%}</td></tr>")
+    of = "rows" if manifest.counted == "rows" else "entities, each of which counts once whatever its rows"
     heads = "".join(f"<th>{escape(cell)}</th>" for cell in manifest.quality[0].shares)
     alarming = [escape(fact.column) for fact in manifest.quality if fact.alarming]
     told = f'<p class="alarm">Much of {", ".join(alarming)} was not understood: do not rely on it.</p>' * bool(alarming)
     return (
         f"<style>.alarm, .alarm td {{ color: #b3261e; font-weight: 600 }}</style>"
-        f"<section><h2>How much was understood</h2>{told}<p class='sub'>Noisy shares of rows, bought with the "
+        f"<section><h2>How much was understood</h2>{told}<p class='sub'>Noisy shares of {of}, bought with the "
         f"measurement.</p><table><tr><th>column</th>{heads}<th>noise (std)</th></tr>{''.join(rows)}</table></section>"
     )
 
@@ -172,7 +174,7 @@ def _noise_table(manifest: Manifest, domain: TableDomain) -> str:
     groups: dict[str, list[NoiseFact]] = {}
     for fact in manifest.noise:
         columns = fact.query.split(" x ")
-        counted = all(name in domain.names for name in columns)
+        counted = all(name in domain.names or name == LEVEL for name in columns)
         width = "one column" if len(columns) == 1 else f"{len(columns)} columns"
         groups.setdefault(f"tables of {width}" if counted else fact.query, []).append(fact)
     rows = []
@@ -182,7 +184,8 @@ def _noise_table(manifest: Manifest, domain: TableDomain) -> str:
         count = f"{len(facts):,} " if what.startswith("tables of ") else ""
         numbers = sum(fact.numbers for fact in facts)
         rows.append(f"<tr><td>{count}{escape(what)}</td><td>{numbers:,}</td><td>{noise}</td></tr>")
-    head = "<tr><th>what was measured</th><th>numbers released</th><th>standard deviation of the noise</th></tr>"
+    std = "standard deviation of the noise" + (", in entities" if manifest.counted == "entities" else "")
+    head = f"<tr><th>what was measured</th><th>numbers released</th><th>{std}</th></tr>"
     return f"<table>{head}{''.join(rows)}</table>"
 
 

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import distributions, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -119,6 +119,11 @@ class Manifest(Public):
     method: str
     steps: tuple[str, ...]
     noise: tuple[NoiseFact, ...]
+    counted: Literal["rows", "entities"] = Field(
+        "rows",
+        exclude_if=lambda what: what == "rows",
+        description="what noise and shares of columns are of: rows, or entities, each of which counts once",
+    )
     quality: tuple[QualityFact, ...] = Field((), exclude_if=lambda facts: not facts)
     rows: int
     columns: tuple[str, ...]

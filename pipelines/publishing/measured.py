@@ -17,7 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from understudy.pipelines.counting.released import KIND, RESIDUALS, array_name, published_facts
+from understudy.pipelines.counting.released import (
+    KIND,
+    LEVEL,
+    RESIDUALS,
+    WEIGHTS,
+    array_name,
+    counts_entities,
+    published_facts,
+)
+from understudy.pipelines.counting.released import NUMBERS as NUMBERS_OF_ROWS
+from understudy.pipelines.counting.weights import EntityWeights
 from understudy.pipelines.errors import ValidationFailed
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.publishing.manifest import MeasuredFact, ReleaseFile
@@ -28,6 +38,7 @@ FOLDER = "measured"
 DESCRIPTION = f"{FOLDER}/description.json"
 NUMBERS = f"{FOLDER}/numbers.parquet"
 FORMAT = 1
+ENTITIES = "entities"
 HOW = {
     RESIDUALS: (
         "Each of `sets` lists columns by their place in `columns`; G is the product of their sizes (1 for no column). "
@@ -38,6 +49,12 @@ HOW = {
         "the residual of A divided by the sizes of the columns of W that A lacks. A cell of that estimate has "
         "variance sum_A (std_A / G_A)^2 * prod_(i in A) (1 - 1/n_i) * prod_(i in W without A) 1 / n_i^2. "
         "Where `public_total` is a number, it is the residual of no column, without noise."
+    ),
+    ENTITIES: (
+        "An entity of m rows gives floor(`weights.ticks` / m) ticks to each of them. Ticks are counted, not rows: "
+        "`weights.ticks` of them are one entity. The last of `columns` is the level of m, `weights.levels` the most "
+        "rows of each. Where levels join several m, `weights.numbers` are the ticks of entities by m = 1, 2, ..., "
+        "with noise of standard deviation `weights.numbers_std`. All else is as it is for rows. "
     ),
     KIND: (
         "Each of `sets` lists columns by their place in `columns`. Its numbers are the counts of rows over them, "
@@ -64,8 +81,8 @@ def measured_files(measured: Measurement, domain: TableDomain, max_rows: int) ->
     description = {
         "format": FORMAT,
         "kind": measured.kind,
-        "how": HOW[measured.kind],
-        "columns": [_described(column) for column in domain.columns],
+        "how": (HOW[ENTITIES] if counts_entities(measured) else "") + HOW[measured.kind],
+        "columns": [_described(column) for column in (*domain.columns, *_level(measured))],
         "sets": [
             {"columns": clique, "std": std, "numbers": len(values)}
             for clique, std, values in zip(facts["cliques"], facts["stds"], numbers, strict=True)
@@ -73,6 +90,9 @@ def measured_files(measured: Measurement, domain: TableDomain, max_rows: int) ->
         "rows_of_a_unit": max_rows,
         **{key: value for key, value in facts.items() if key not in ("cliques", "stds", "columns", "sizes")},
     }
+    if NUMBERS_OF_ROWS in measured.arrays:
+        weights = {**facts[WEIGHTS], "numbers": np.asarray(measured.arrays[NUMBERS_OF_ROWS]).tolist()}
+        description[WEIGHTS] = weights
     text = json.dumps(description, indent=1, ensure_ascii=False) + "\n"
     return ReleaseFile(DESCRIPTION, text.encode()), ReleaseFile(NUMBERS, _packed(numbers))
 
@@ -113,6 +133,8 @@ def _read(described: Mapping[str, Any], numbers: bytes) -> Measured:
     arrays = {}
     for i, (each, part) in enumerate(zip(sets, np.split(values, ends[:-1]), strict=True)):
         arrays[array_name(kind, i)] = part.reshape([sizes[column] - lower for column in each["columns"]])
+    if "numbers" in described.get(WEIGHTS, {}):
+        arrays[NUMBERS_OF_ROWS] = np.array(described[WEIGHTS]["numbers"], dtype=np.int64)
     own = ("format", "kind", "how", "columns", "sets", "rows_of_a_unit")
     facts = {
         "cliques": [each["columns"] for each in sets],
@@ -122,6 +144,15 @@ def _read(described: Mapping[str, Any], numbers: bytes) -> Measured:
         **{key: value for key, value in described.items() if key not in own},
     }
     return Measured(Measurement(kind, facts, arrays), columns, int(described["rows_of_a_unit"]))
+
+
+def _level(measured: Measurement) -> tuple[DomainColumn, ...]:
+    """The column after the others, where entities are counted."""
+    if not counts_entities(measured):
+        return ()
+    spans = EntityWeights.from_facts(measured.facts[WEIGHTS]).numbers_in
+    names = tuple(f"{span[0]}-{span[-1]}" if len(span) > 1 else str(span[0]) for span in spans)
+    return (DomainColumn(LEVEL, "category", names, (), False, False, True),)
 
 
 def _packed(numbers: Sequence[np.ndarray]) -> bytes:

@@ -4,7 +4,8 @@ From public quantities alone: the spec, the noise its plan will add, and a numbe
 assumed. What a measured table suffers is its noise: with standard deviation s in each of C cells, noise alone moves
 about C s sqrt(2/pi) / 2 rows from cell to cell (half the expected L1 norm), and puts a group of g rows that is one cell
 off by s sqrt(2/pi) / g. Fitting uses what the tables share and so does better than this; it cannot invent what noise
-has covered. Every suggestion is planned again, and told with the number that comes of it.
+has covered. Every suggestion is planned again, and told with the number that comes of it. Where entities are counted,
+how many rows each has is not known beforehand: the plan says how many are taken (`MethodPlan.rows_a_count`).
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ def noisy_tables(plan: MethodPlan[Any], domain: TableDomain) -> list[NoisyTable]
     for line in plan.noise:
         parts = line.query.split(" x ")
         if all(part in names for part in parts):
-            found.append(NoisyTable(tuple(names[part] for part in parts), line.numbers, line.std))
+            columns, std = tuple(names[part] for part in parts), line.std * plan.rows_a_count
+            found.append(NoisyTable(columns, line.numbers, std))
         elif line.query.startswith("each of"):
             later = line.std
     if later is not None:

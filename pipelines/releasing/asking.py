@@ -7,7 +7,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from understudy.pipelines.counting.released import KIND
+from understudy.pipelines.counting.released import KIND, counts_entities, released_entities
 from understudy.pipelines.inference.answers import LEVEL, Answers
 from understudy.pipelines.inference.asking import Asked
 from understudy.pipelines.inference.estimating import Told
@@ -17,6 +17,12 @@ from understudy.pipelines.publishing.measured import Measured, read_measured
 from understudy.pipelines.publishing.verifying import stored_release
 
 ADAPTIVE = "which tables were measured was chosen by looking at noisy ones, which the intervals do not know of"
+
+
+ENTITIES = (
+    "entities were counted, not rows: each counts once, and its rows weigh alike, so that a count is of entities and a "
+    "mean or share is over them"
+)
 
 
 class PublishedRelease:
@@ -56,6 +62,15 @@ def asked_of(measured: Measured | None, manifest: Manifest, rows: Callable[[], p
         counted = manifest.method == "privpgd"
         more = "it was published by an earlier version" if counted else f"{manifest.method} measures no counts"
         return Asked(None, rows, f"{why}: {more}")
+    if counts_entities(measured.measurement):
+        return _of_entities(measured, rows)
     told = Told(residuals_of(measured.measurement), measured.columns, measured.max_rows)
     adaptive = measured.measurement.kind == KIND and manifest.spec.get("method", {}).get("marginals") == "adaptive"
     return Asked(told, rows, notes=(ADAPTIVE,) if adaptive else ())
+
+
+def _of_entities(measured: Measured, rows: Callable[[], pa.Table]) -> Asked:
+    """An entity's rows are one of whatever is counted, so that they add nothing to what sampling leaves unknown."""
+    counted = released_entities(measured.measurement)
+    told = Told(residuals_of(measured.measurement), measured.columns[: counted.level])
+    return Asked(told, rows, notes=(ENTITIES,), number_of_rows=max(1.0, counted.rows))

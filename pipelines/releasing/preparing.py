@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from understudy.pipelines.counting.quality import qualities_of
-from understudy.pipelines.counting.released import KIND, RESIDUALS, noisy_total, released_marginals, title
+from understudy.pipelines.counting.released import (
+    KIND,
+    RESIDUALS,
+    counts_entities,
+    noisy_total,
+    released_entities,
+    released_marginals,
+    title,
+)
 from understudy.pipelines.counting.triples import chosen_triples
+from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.methods.base import Agreement, MethodPlan, NoiseLine
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.ledger.ledger import Ledger
@@ -31,6 +41,7 @@ from understudy.pipelines.publishing.measured import measured_fact, measured_fil
 from understudy.pipelines.publishing.targets.base import PreparedRelease, release_id
 from understudy.pipelines.releasing.approving import Approval, loss_without, settled_charges
 from understudy.pipelines.releasing.planning import Planned
+from understudy.pipelines.releasing.rolling import declared_steps
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.fitness import fitness_of
 from understudy.pipelines.table.synthetic import Synthetic
@@ -45,7 +56,7 @@ def prepare_release(
     ledger: Ledger,
 ) -> PreparedRelease:
     """Manifest and card, from the ledger's own record of what was charged, not from what this run believes."""
-    spec, table = planned.spec, synthetic.table
+    spec, table, drawn = planned.spec, synthetic.table, _as_drawn(planned, measured)
     charges = settled_charges(ledger, approval)
     balance = ledger.balance(spec.privacy.account)
     before = loss_without(ledger, spec.privacy.account, approval.mids)
@@ -70,8 +81,9 @@ def prepare_release(
             history_head=balance.history_head,
         ),
         method=spec.method.name,
-        steps=planned.plan.steps,
-        noise=noise_facts(_as_drawn(planned, measured)),
+        steps=drawn.steps,
+        noise=noise_facts(drawn),
+        counted="entities" if counts_entities(measured) else "rows",
         quality=quality_facts(qualities_of(measured, planned.domain)),
         rows=table.num_rows,
         columns=tuple(table.column_names),
@@ -89,19 +101,36 @@ def prepare_release(
 def _as_drawn(planned: Planned, measured: Measurement) -> MethodPlan[Any]:
     """The plan with the noise of what is published: an earlier version may have drawn it by another plan, and triples
     that were chosen are known only now."""
-    chosen = chosen_triples(measured)
+    plan, chosen = planned.plan, chosen_triples(measured)
+    if planned.spec.method.name == "privpgd" and plan.rows_a_count != 1.0 and not counts_entities(measured):
+        plan = _of_rows(planned)
     if measured.kind != KIND and chosen is None:
-        return planned.plan
-    released = {title(clique, planned.domain): (noisy, std) for clique, noisy, std in released_marginals(measured)}
-    lines = [
-        replace(line, std=released[line.query][1] if line.query in released else line.std)
-        for line in planned.plan.noise
+        return plan
+    released = {title(clique, planned.domain): (cells, std) for clique, cells, std in _noise_of(measured)}
+    lines = [replace(line, std=released[line.query][1] if line.query in released else line.std) for line in plan.noise]
+    names = [title(triple, planned.domain) for triple in chosen or ()]
+    why = "chosen: its pairs do not explain it"
+    lines += [NoiseLine(name, *released[name], why) for name in names if name in released]
+    return replace(plan, noise=tuple(lines))
+
+
+def _noise_of(measured: Measurement) -> list[tuple[Clique, int, float]]:
+    """The marginals that were asked for over columns: their cells and the noise of each, in what was counted."""
+    if not counts_entities(measured):
+        return [(clique, noisy.size, std) for clique, noisy, std in released_marginals(measured)]
+    counted = released_entities(measured)
+    told = counted.residuals
+    return [
+        (clique, math.prod(told.sizes[column] for column in clique), math.sqrt(told.variance(clique)))
+        for clique in counted.asked
     ]
-    for name in (title(triple, planned.domain) for triple in chosen or ()):
-        if name in released:
-            noisy, std = released[name]
-            lines.append(NoiseLine(name, noisy.size, std, "chosen: its pairs do not explain it"))
-    return replace(planned.plan, noise=tuple(lines))
+
+
+def _of_rows(planned: Planned) -> MethodPlan[Any]:
+    """What an entity's rows were measured by before entities were counted; steps of a series stay."""
+    method = type(planned.spec.method).model_validate({**planned.spec.method.model_dump(), "count": "rows"})
+    plan = planned.method.plan(planned.spec.model_copy(update={"method": method}), planned.domain)
+    return replace(plan, steps=(*plan.steps, *declared_steps(planned.spec)))
 
 
 def _measured_columns(measured: Measurement, domain: TableDomain) -> dict[str, MeasuredColumn]:

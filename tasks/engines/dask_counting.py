@@ -30,6 +30,8 @@ from distributed.security import Security
 
 from understudy.pipelines.counting.counting import LocalTable, add_bounded, add_counts, add_part, usable_cores
 from understudy.pipelines.counting.tally import Clique, Tally
+from understudy.pipelines.counting.weighted_tally import WeightedTally, read_columns
+from understudy.pipelines.counting.weights import EntityWeights
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.releasing.discretion import discreet
@@ -72,10 +74,11 @@ class Job:
     cliques: tuple[Clique, ...]
     batch_rows: int
     key: Sealed[bytes]
+    weights: EntityWeights | None = None
 
     @property
     def view(self) -> CodeView:
-        return CodeView(self.domain, sorted({column for clique in self.cliques for column in clique}))
+        return CodeView(self.domain, read_columns(self.cliques, self.domain))
 
 
 @dataclass(frozen=True)
@@ -97,11 +100,11 @@ class DaskTable:
     def record_batches(self) -> Iterator[pa.RecordBatch]:
         return self._local.record_batches()
 
-    def counts(self, cliques: Sequence[Clique]) -> list[np.ndarray]:
+    def counts(self, cliques: Sequence[Clique], weights: EntityWeights | None = None) -> list[np.ndarray]:
         parts = self.source.parts()
         if not parts:
-            return self._local.counts(cliques)
-        job = Job(self.domain, self.unit, tuple(cliques), self.batch_rows, Sealed(self.key))
+            return self._local.counts(cliques, weights)
+        job = Job(self.domain, self.unit, tuple(cliques), self.batch_rows, Sealed(self.key), weights)
         with self._local.one_state(), _client(self.scheduler) as client:
             if self.unit.entity is None:
                 counted = client.map(count_part, parts, job=job, pure=False)
@@ -149,6 +152,11 @@ def merge_candidates(found: Sequence[Sealed[Candidates | None]], job: Job) -> Se
 
 @discreet("counting")
 def count_bounded(found: Sealed[Candidates | None], job: Job) -> Sealed[list[np.ndarray]]:
+    if job.weights is not None:
+        weighed = WeightedTally(job.domain, job.cliques, job.weights)
+        if found.value is not None:
+            weighed.add_bounded([found.value], job.unit)
+        return Sealed(weighed.marginals())
     tally = Tally(job.domain.countable_sizes, job.cliques)
     if found.value is not None:
         add_bounded(tally, [found.value], job.unit)

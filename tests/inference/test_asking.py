@@ -142,3 +142,41 @@ def test_a_public_number_of_rows_has_no_noise(home: Path) -> None:
     [answer] = release.estimate("count")
     assert answer.interval is not None
     assert (answer.estimate, answer.interval.low, answer.interval.high) == (6000, 6000, 6000)
+
+
+def test_where_entities_were_counted_an_answer_is_of_entities(tmp_path: Path) -> None:
+    """Each counts once, its rows alike: not what rows say, and within the interval of what entities do."""
+    rng = np.random.default_rng(3)
+    rows = np.minimum(rng.zipf(1.7, 6000), 8)
+    who = np.repeat(np.arange(6000), rows)
+    busy = (rows > 2)[who]
+    ward = np.where(rng.random(len(who)) < np.where(busy, 0.8, 0.3), "A", "B")
+    sex = np.where(rng.random(6000) < 0.4, "F", "M")[who]
+    spec = {
+        **SPEC,
+        "privacy": {**SPEC["privacy"], "unit": {"entity": "who", "max_rows": 8}},
+        "columns": {
+            "who": {"type": "identifier"},
+            "ward": {"type": "category", "values": ["A", "B"]},
+            "sex": {"type": "category", "values": ["F", "M"]},
+            "more": {"type": "boolean"},
+        },
+    }
+    table = pa.table({"who": who, "ward": ward, "sex": sex, "more": rng.random(len(who)) < 0.5})
+    release = synthesize(table, spec, cap=(9, 1e-6), home=tmp_path / "home")
+    weight = 1 / rows[who]
+    asked = open_release(release.save(tmp_path / "out")).estimate("count by ward, sex")
+    for answer in asked:
+        here = (ward == answer.group["ward"]) & (sex == answer.group["sex"])
+        width = answer.interval.high - answer.interval.low
+        assert abs(answer.estimate - weight[here].sum()) < 2 * width  # eight standard deviations
+        assert width < 0.1 * weight[here].sum()
+    [answer] = release.estimate("share(ward = A)")
+    assert answer.estimate == pytest.approx(weight[ward == "A"].sum() / 6000, abs=0.02)
+    assert np.mean(ward == "A") > answer.estimate + 0.1  # of rows it is another
+    assert asked.notes == release.estimate("count").notes
+    assert "entities were counted" in asked.notes[0]
+    [count] = release.estimate("count where ward = A and sex = F and more")  # three columns: the rows answer
+    assert count.interval is None
+    inside = (ward == "A") & (sex == "F") & table["more"].to_numpy(zero_copy_only=False)
+    assert count.estimate == pytest.approx(inside.sum(), rel=0.2)

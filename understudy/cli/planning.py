@@ -95,7 +95,7 @@ def show_plan(
     for caution in [*cautions(spec), *shape_advice(spec, domain), *lost]:
         click.echo(f"   ! {caution}")
     click.echo()
-    print_noise(plan.noise, rows.rows)
+    print_noise(plan.noise, rows.rows, plan.rows_a_count)
     _print_details(plan)
     print_counting(spec, plan, rows)
     print_advice(advise(spec, plan, rows.rows), rows)
@@ -105,10 +105,10 @@ def show_plan(
     _print_balance(ledger, spec, plan, entry, source)
 
 
-def print_noise(lines: tuple[NoiseLine, ...], assume_rows: int) -> None:
+def print_noise(lines: tuple[NoiseLine, ...], assume_rows: int, rows_a_count: float = 1.0) -> None:
     share = f"share of {assume_rows:,} rows"
     rows = [
-        (line.query, f"{line.numbers:,}", f"{line.std:.3f}", f"{line.std / assume_rows:.4%}")
+        (line.query, f"{line.numbers:,}", f"{line.std:.3f}", f"{line.std * rows_a_count / assume_rows:.4%}")
         for line in lines[:MOST_LINES]
     ]
     if len(lines) > MOST_LINES:
@@ -117,6 +117,10 @@ def print_noise(lines: tuple[NoiseLine, ...], assume_rows: int) -> None:
         spread = f"{low:.3f}" if high - low < 1e-9 else f"{low:.3f} to {high:.3f}"
         rows.append((f"... and {len(rest)} more", f"{sum(line.numbers for line in rest):,}", spread, ""))
     print_table(("query", "numbers", "noise std", share), rows, right=("numbers", "noise std", share))
+    if rows_a_count != 1.0:
+        click.echo(
+            f"noise is in entities; shares take {rows_a_count:.1f} rows an entity, which nobody knows beforehand"
+        )
 
 
 def _print_details(plan: MethodPlan[Any]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from understudy.pipelines.counting.weights import EntityWeights
 from understudy.pipelines.methods.mixing.method import MixingMethod
 from understudy.pipelines.methods.mixing.options import mixing_options
 from understudy.pipelines.methods.unit_values import read_vectors
@@ -45,7 +46,7 @@ class PublicTable:
     def record_batches(self) -> Iterator[pa.RecordBatch]:
         yield from self.table.select(self.domain.names).to_batches()
 
-    def counts(self, cliques: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    def counts(self, cliques: Sequence[tuple[int, ...]], weights: EntityWeights | None = None) -> list[np.ndarray]:
         raise NotImplementedError("mixing counts nothing")
 
 

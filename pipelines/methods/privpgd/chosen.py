@@ -37,27 +37,37 @@ def plan_triples(
     beside: Sequence[float],
     noise_multiplier: float,
     unit: Unit,
+    one: int,
 ) -> TriplesNoise | None:
-    """None where triples are not to be chosen, or where there is none to choose."""
+    """None where triples are not to be chosen, or where there is none to choose. `one` row or entity counts so much."""
     candidates = candidate_triples(domain.sizes) if options.marginals == "auto" else ()
     if not candidates:
         return None
     privacy, ordered = spec.privacy, [column.ordered for column in domain.columns]
     ordered += [True] * (len(sizes) - len(ordered))  # what is counted beside the columns of the table
     return triples_noise(
-        candidates, workload, sizes, tuple(ordered), beside, noise_multiplier, privacy.relation, unit, privacy.noise
+        candidates,
+        workload,
+        sizes,
+        tuple(ordered),
+        beside,
+        noise_multiplier,
+        privacy.relation,
+        unit,
+        privacy.noise,
+        one,
     )
 
 
 def triples_lines(triples: TriplesNoise | None) -> tuple[NoiseLine, ...]:
-    """The noise of the scores, and of one triple if a few are chosen: both in rows."""
+    """The noise of the scores, and of one triple if a few are chosen: both in rows, or in entities."""
     if triples is None:
         return ()
     scores = zip(triples.scores.shapes, triples.scores.stds, strict=True)
-    worst = max(std / math.prod(shape) for shape, std in scores)
+    worst = max(std / math.prod(shape) for shape, std in scores) / triples.one
     some = triples.candidates[: max(1, round(len(triples.candidates) / 20))]
     shape = tuple(triples.sizes[column] for column in some[-1])
-    chosen = triples.further(Choice(some, SHOWN_PART)).stds[-1] / math.prod(shape)
+    chosen = triples.further(Choice(some, SHOWN_PART)).stds[-1] / math.prod(shape) / triples.one
     numbers = sum(math.prod(shape) for shape in triples.scores.shapes)
     return (
         NoiseLine(

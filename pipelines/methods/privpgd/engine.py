@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from understudy.pipelines.counting.entity_rows import EntityResiduals
 from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
 from understudy.pipelines.methods.privpgd.constraints import Constraint
 from understudy.pipelines.methods.privpgd.directions import TransportPlan, build_plan
@@ -25,6 +26,7 @@ from understudy.pipelines.methods.privpgd.embedding import build_embedding
 from understudy.pipelines.methods.privpgd.polish import polish
 from understudy.pipelines.methods.privpgd.problem import GenerationError, GridColumn, Noisy, validate
 from understudy.pipelines.methods.privpgd.repair import replace_broken_rows
+from understudy.pipelines.methods.privpgd.row_targets import row_targets
 from understudy.pipelines.methods.privpgd.start import draw_from_tree
 from understudy.pipelines.methods.privpgd.targets import build_targets
 from understudy.pipelines.methods.privpgd.transport import CpuParticles
@@ -66,7 +68,7 @@ def synthesize(
     rules = [rule for c in constraints if (rule := c.rule(sizes)) is not None]
     penalties = [penalty for c in constraints if (penalty := c.penalty(sizes)) is not None]
     rng = np.random.default_rng(seed)
-    targets = build_targets(noisy, columns, total)
+    targets = row_targets(noisy) if isinstance(noisy, EntityResiduals) else build_targets(noisy, columns, total)
     particles = config.particles or min(max(rows, 1), MOST_PARTICLES)
     codes = draw_from_tree([t.probabilities for t in targets.single], targets.pairs, particles, rng)
     if targets.joint and config.epochs:

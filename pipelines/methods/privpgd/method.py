@@ -15,15 +15,16 @@ import pyarrow as pa
 
 from understudy.pipelines.counting.adaptive import AdaptivePlan, measure_adaptively
 from understudy.pipelines.counting.counting import count_marginals
-from understudy.pipelines.counting.lifted import Residuals
 from understudy.pipelines.counting.quality import quality_fact
 from understudy.pipelines.counting.released import (
     KIND,
     RESIDUALS,
+    counts_entities,
     marginal_facts,
     marginals_by_name,
     noise_cells,
     noisy_total,
+    released_entities,
     released_marginals,
     released_residuals,
     title,
@@ -36,7 +37,7 @@ from understudy.pipelines.methods.base import (
 )
 from understudy.pipelines.methods.privpgd.listed import ListedDesign, describe_listed, measure_listed, plan_listed
 from understudy.pipelines.methods.privpgd.options import privpgd_options
-from understudy.pipelines.methods.privpgd.problem import NoisyMarginal, grid_of
+from understudy.pipelines.methods.privpgd.problem import Noisy, NoisyMarginal, grid_of
 from understudy.pipelines.methods.privpgd.rounds import describe_rounds, plan_adaptive, quick_copy
 from understudy.pipelines.methods.privpgd.statistics import rule_constraints, statistic_constraints
 from understudy.pipelines.privacy.measurement import Measurement
@@ -109,6 +110,10 @@ class PrivPGDMethod:
 
     def agreement(self, synthetic: Synthetic, measured: Measurement) -> list[Agreement]:
         """Total variation between each noisy marginal and the synthetic one, against what the noise alone causes."""
+        if counts_entities(measured):
+            from understudy.pipelines.methods.privpgd.entity_agreement import entity_agreement
+
+            return entity_agreement(synthetic, released_entities(measured), MODEL_SLACK, NOISE_DEVIATIONS)
         released = list(released_marginals(measured))
         total = max(1.0, float(noisy_total(measured)))
         domain, encoded = synthetic.domain, synthetic.codes
@@ -123,7 +128,9 @@ class PrivPGDMethod:
         ]
 
 
-def _noisy(measured: Measurement) -> Residuals | list[NoisyMarginal]:
+def _noisy(measured: Measurement) -> Noisy:
+    if counts_entities(measured):
+        return released_entities(measured)
     if measured.kind == RESIDUALS:
         return released_residuals(measured)
     return [NoisyMarginal(clique, counts, std) for clique, counts, std in released_marginals(measured)]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from understudy.pipelines.counting.entity_rows import EntityResiduals
 from understudy.pipelines.counting.lifted import Residuals
 from understudy.pipelines.errors import UnderstudyError
 from understudy.pipelines.table.domain import TableDomain
@@ -48,8 +49,8 @@ class GridColumn:
     unordered_codes: tuple[int, ...] = ()
 
 
-Noisy = Sequence[NoisyMarginal] | Residuals
-"""What was released: marginals noised one by one, or the residuals that answer them all."""
+Noisy = Sequence[NoisyMarginal] | Residuals | EntityResiduals
+"""What was released: marginals noised one by one, or the residuals that answer them all, of rows or of entities."""
 
 
 def grid_of(domain: TableDomain) -> list[GridColumn]:
@@ -65,6 +66,9 @@ def validate(noisy: Noisy, columns: Sequence[GridColumn]) -> None:
             raise GenerationError(f"column {index} has size {column.size}; a column needs at least one code.")
         if any(not 0 <= code < column.size for code in column.unordered_codes):
             raise GenerationError(f"column {index} lists unordered codes outside 0..{column.size - 1}.")
+    if isinstance(noisy, EntityResiduals):
+        _validate_residuals(noisy.residuals, [*columns, GridColumn(len(noisy.weights.levels), True)])
+        return
     if isinstance(noisy, Residuals):
         _validate_residuals(noisy, columns)
         return

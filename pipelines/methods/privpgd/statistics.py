@@ -1,7 +1,8 @@
 """Charged statistics: shares of rows in a region, bought with the marginals, to be kept or to be hidden.
 
 Sensitivity. The number of rows in a region moves by at most k for a unit of k rows, under either relation, which is
-  within the Δ of `marginals.mechanism`; a region is released as one more cell of that Gaussian event.
+  within the Δ of `marginals.mechanism`; a region is released as one more cell of that Gaussian event. Where entities
+  are counted, it is released by the level of their rows, a table of disjoint cells, so that rows can be told from it.
 Use. `keep` holds the copy near the noisy value; `hide` pushes it away (PrivPGD section 4.4, equation 12). Both are
   post-processing of the noisy value, never of the true one.
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field
 
+from understudy.pipelines.counting.released import counts_entities, released_entities
 from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.measurement import Measurement
@@ -46,7 +48,8 @@ class Region:
     inside: np.ndarray
 
     def count(self, marginal: np.ndarray) -> np.ndarray:
-        return np.array([marginal[self.inside].sum()], dtype=np.int64)
+        """Of a table over the clique one number; of one with a further axis, a number for each place along it."""
+        return np.atleast_1d(marginal[self.inside].sum(axis=0, dtype=np.int64))
 
 
 def region_of(statistic: StatisticOptions, domain: TableDomain) -> Region:
@@ -67,13 +70,22 @@ def statistic_constraints(
     made: list[Constraint] = []
     for name, statistic in statistics.items():
         region = region_of(statistic, domain)
-        value = float(np.clip(measured.arrays[statistic_key(name)][0] / max(total, 1.0), 0.0, 1.0))
+        value = float(np.clip(_rows_inside(measured, name) / max(total, 1.0), 0.0, 1.0))
         # A region is a product of selections: "all of them hold" is a sum of indicators above their number less a half.
         indicators = _indicators(region)
         inside = Statistic(indicators, offset=0.5 - len(indicators), link="threshold")
         kind = Preserve if statistic.use == "keep" else Protect
         made.append(kind(inside, value, statistic.strength))
     return made
+
+
+def _rows_inside(measured: Measurement, name: str) -> float:
+    """As it was drawn; where entities were counted, the rows of each level of them."""
+    drawn = np.asarray(measured.arrays[statistic_key(name)], dtype=np.float64)
+    if not counts_entities(measured):
+        return float(drawn[0])
+    counted = released_entities(measured)
+    return float(drawn @ counted.rows_each) / counted.weights.ticks
 
 
 def rule_constraints(rules: Sequence[Rule], domain: TableDomain) -> list[Constraint]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from understudy.pipelines.counting.lifted import Residuals
 from understudy.pipelines.counting.shares import subsets
-from understudy.pipelines.methods.privpgd.problem import GridColumn, Noisy
+from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
 from understudy.pipelines.methods.privpgd.reconcile import EXACT_VARIANCE, Estimate, estimate_closure, estimate_total
 from understudy.pipelines.methods.privpgd.shrinkage import shrink_all
 
@@ -44,7 +44,9 @@ class Targets:
     pairs: Mapping[tuple[int, int], npt.NDArray[np.float64]]
 
 
-def build_targets(noisy: Noisy, columns: Sequence[GridColumn], total: float | None) -> Targets:
+def build_targets(
+    noisy: Sequence[NoisyMarginal] | Residuals, columns: Sequence[GridColumn], total: float | None
+) -> Targets:
     """Estimate, shrink and project the marginals; a column that no marginal covers becomes uniform."""
     sizes = [column.size for column in columns]
     uniform = tuple(Target((c,), np.full(size, 1.0 / size), 1.0, 0.0) for c, size in enumerate(sizes))
