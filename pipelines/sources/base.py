@@ -112,6 +112,11 @@ class SourceKind(Protocol):
         """Which data the address names here, in public words; empty where nobody can tell (`identity.py`)."""
         ...
 
+    def version(self, source: SourceSpec, base: Path) -> str:
+        """Where `terms.versions`: the name of the table's version now, another for another one, under which `opened`
+        finds it again (`source.version`). Reads no row. Public: it is what `snapshot: table` stands for."""
+        ...
+
 
 class SourceBase(ABC):
     """The answers of a source that can do nothing but stream, and of its kind. A new one overrides what it can."""
@@ -126,6 +131,10 @@ class SourceBase(ABC):
     def identity(cls, address: Address, base: Path) -> str:
         path = address.path(base) if cls.terms.local else None
         return address.identity if path is None else f"file {path.resolve()}"
+
+    @classmethod
+    def version(cls, source: SourceSpec, base: Path) -> str:
+        raise NotImplementedError(f"{cls.__name__} has no versions")
 
     @abstractmethod
     def schema(self) -> pa.Schema: ...

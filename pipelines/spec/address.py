@@ -70,6 +70,8 @@ class Terms:
     """The address may stand in the spec itself."""
     options: frozenset[str] = frozenset()
     """Further keys of `source` that it obeys: `quoted_newlines`, `external`."""
+    versions: bool = False
+    """The table has versions that can be named and read again, so `source.snapshot` may be `table`."""
 
     def accept(self, address: Address) -> bool:
         return address.hidden_in in self.hidden_in if address.hidden_in else self.plain
@@ -138,7 +140,7 @@ class Address:
         """Scheme, bucket or host, and folders: what lies below another begins with it. An account beside a container
         is left out."""
         first, *more = [part for part in self.place.split("/") if part] or [""]
-        return (self.scheme, first.partition("@")[0], *more)
+        return (self.scheme.removeprefix("delta-"), first.partition("@")[0], *more)
 
     @property
     def identity(self) -> str:

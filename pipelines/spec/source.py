@@ -8,11 +8,16 @@ from understudy.pipelines.spec.address import Address, check_address
 from understudy.pipelines.spec.dialect import COMMAS, CsvDialect
 from understudy.pipelines.spec.public import Public
 
+THE_TABLE = "table"
+"""The snapshot that is whichever version the table has when a run begins."""
+_VERSION = f"{THE_TABLE}@"
+
 
 class SourceSpec(Public):
     uri: str = Field(
-        description="duckdb:///file.duckdb, postgresql://user@host/database, a Parquet or CSV file or directory, "
-        "or one in an object store (s3://bucket/path); for tensors also an .npz or idx file, or a folder of pictures",
+        description="duckdb:///file.duckdb, postgresql://user@host/database, delta:///folder, iceberg://catalogue, a "
+        "Parquet or CSV file or directory, or one in an object store (s3://bucket/path); "
+        "for tensors also an .npz or idx file, or a folder of pictures",
         max_length=2000,
     )
     table: str | None = Field(None, description="table or view name, where the source is a database", max_length=200)
@@ -57,3 +62,11 @@ class SourceSpec(Public):
     @property
     def address(self) -> Address:
         return Address.parse(self.uri, "source.uri", self.table)
+
+    @property
+    def version(self) -> str | None:
+        """The version that the snapshot names, for sources whose tables have versions."""
+        return self.snapshot.removeprefix(_VERSION) if self.snapshot.startswith(_VERSION) else None
+
+    def at_version(self, version: str) -> SourceSpec:
+        return self.model_copy(update={"snapshot": f"{_VERSION}{version}"})

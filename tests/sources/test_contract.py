@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 from PIL import Image
 
+from tests.lakehouse import TABLE, catalogue_in, write_iceberg
 from tests.warehouse import Warehouse
 from understudy.pipelines.sources.base import Source
 from understudy.pipelines.sources.databases import postgresql
@@ -277,3 +279,69 @@ class TestImageFolder(PictureContract):
 
     def test_a_table_without_rows_is_a_table(self, opened: Any) -> None:
         pytest.skip("a folder without pictures is no folder of pictures")
+
+
+class TestDelta(SourceContract):
+    def write(self, table: pa.Table, place: Path) -> None:
+        half = table.num_rows // 2
+        write_deltalake(place / "t", table.slice(0, half), mode="overwrite")
+        write_deltalake(place / "t", table.slice(half), mode="append")
+
+    def describe(self, place: Path) -> SourceSpec:
+        return SourceSpec(uri="delta:///t", snapshot="s")
+
+    def damage(self, place: Path) -> None:
+        for path in (place / "t").glob("*.parquet"):
+            path.write_bytes(path.read_bytes()[:100])
+
+
+class TestDeltaByWard(TestDelta):
+    """Partitioned by a column that is then in no file."""
+
+    def write(self, table: pa.Table, place: Path) -> None:
+        write_deltalake(place / "t", table, mode="overwrite", partition_by=["ward"])
+
+    def test_no_value_makes_a_read_fail(self, opened: Any) -> None:
+        self.odd_texts = tuple(text for text in ODD_TEXTS if len(text) < 100)  # they name folders
+        super().test_no_value_makes_a_read_fail(opened)
+
+    def damage(self, place: Path) -> None:
+        for path in (place / "t").glob("*/*.parquet"):
+            path.write_bytes(path.read_bytes()[:100])
+
+
+class TestDeltaInAnObjectStore(TestDelta):
+    @pytest.fixture(autouse=True)
+    def _bucket(self, bucket: str) -> None:
+        self.bucket = bucket
+
+    def write(self, table: pa.Table, place: Path) -> None:
+        uri = f"s3://{self.bucket}/t"
+        write_deltalake(uri, table, mode="overwrite", storage_options={"aws_allow_http": "true"})
+
+    def describe(self, place: Path) -> SourceSpec:
+        return SourceSpec(uri=f"delta-s3://{self.bucket}/t", snapshot="s")
+
+    def damage(self, place: Path) -> None:
+        import s3fs
+
+        store = s3fs.S3FileSystem(skip_instance_cache=True, use_listings_cache=False)
+        for path in store.find(f"{self.bucket}/t"):
+            if path.endswith(".parquet"):
+                store.pipe_file(path, b"PAR1 and nothing more")
+
+
+class TestIceberg(SourceContract):
+    @pytest.fixture(autouse=True)
+    def _catalogue(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        catalogue_in(place, monkeypatch)
+
+    def write(self, table: pa.Table, place: Path) -> None:
+        write_iceberg(table)
+
+    def describe(self, place: Path) -> SourceSpec:
+        return SourceSpec(uri="iceberg://lake", table=TABLE, snapshot="s")
+
+    def damage(self, place: Path) -> None:
+        for path in (place / "warehouse").rglob("*.parquet"):
+            path.write_bytes(path.read_bytes()[:100])

@@ -1,0 +1,1 @@
+"""Lakehouse tables: versions that can be named and read again."""
