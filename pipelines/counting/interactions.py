@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.pipelines.counting.lifted import Residuals
-from understudy.pipelines.counting.merging import Groups, even_groups, groups_of, merged, other_groups
+from understudy.pipelines.counting.merging import Groups, even_groups, merged, other_groups
 from understudy.pipelines.counting.workload import Clique
 
 FloatArray = npt.NDArray[np.float64]
@@ -70,7 +70,7 @@ class _Judged:
         """The total variation beyond the pairs, net of noise; 0 where it may be noise."""
         freedom = math.prod(size - 1 for size in self.beyond.shape)
         energy = float(np.square(self.beyond).sum())
-        if not energy > self.noise * _chi_square(freedom, self.least) / freedom:
+        if not energy > self.noise * chi_square(freedom, self.least) / freedom:
             return 0.0
         cells = float(np.square(np.sqrt(self.expected).sum()))
         return HALF_MEAN * math.sqrt(max(energy - self.noise, 0.0) * cells)
@@ -90,17 +90,9 @@ def groupings(known: Residuals, ordered: Sequence[bool]) -> tuple[Grouping, Grou
     )
 
 
-def scored(
-    candidates: Sequence[Clique], sizes: Sequence[int], ways: Sequence[Grouping]
-) -> list[tuple[Clique, Grouping]]:
-    """Every triple in the first way, and in the second those that it merges otherwise."""
-    wide = [triple for triple in candidates if any(groups_of(sizes[column]) < sizes[column] for column in triple)]
-    return [(triple, ways[0]) for triple in candidates] + [(triple, ways[1]) for triple in wide]
-
-
-def scored_shapes(candidates: Sequence[Clique], sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    """How many groups the columns of each score have: public."""
-    return [tuple(groups_of(sizes[column]) for column in triple) for triple, _ in scored(candidates, sizes, [(), ()])]
+def least_score(tests: int) -> float:
+    """How many standard deviations something must stand out by, where so many are looked at."""
+    return -NormalDist().inv_cdf(min(BY_CHANCE / max(tests, 1), 0.5))
 
 
 def unexplained(known: Residuals, scores: Sequence[Score]) -> dict[Clique, float]:
@@ -154,7 +146,7 @@ def _judged(told: _Pairs, scores: Sequence[Score]) -> Iterator[_Judged]:
     by_shape: dict[tuple[int, ...], list[Score]] = defaultdict(list)
     for score in scores:
         by_shape[score.residual.shape].append(score)
-    least = -NormalDist().inv_cdf(min(BY_CHANCE / max(len(scores), 1), 0.5))
+    least = least_score(len(scores))
     for shape, alike in by_shape.items():
         pairs = [[told.merged(pair, score.grouping) for pair in _pairs(score.triple)] for score in alike]
         sides = [np.stack([shares for shares, _ in side]) for side in zip(*pairs, strict=True)]
@@ -263,7 +255,7 @@ def _greatest_entropy(sides: Sequence[FloatArray]) -> FloatArray:
     return tables / np.where(sums > 0, sums, 1.0)
 
 
-def _chi_square(freedom: int, normal: float) -> float:
+def chi_square(freedom: int, normal: float) -> float:
     """The quantile of chi-square that has the place `normal` has among normals (Wilson & Hilferty 1931)."""
     step = 2 / (9 * freedom)
     return freedom * (1 - step + normal * math.sqrt(step)) ** 3

@@ -2,12 +2,13 @@
 
 Theorem. Three times noisy residuals (counting/residuals.py) are released, each independently noised:
   first    of the number of rows, of columns and pairs (and plain tables beside them): Gaussian(z_1);
-  scores   of the three-way residuals of all candidate triples, their values merged into groups: Gaussian(z_2);
-  further  of the number of rows, columns and pairs once more, and of the triples that are chosen: Gaussian(z_3).
-  The groups are a function of what was released first; the chosen triples and the shares of the last release, of what
-  was released before it. A row lies in one cell of a merged table, so that merging changes no sensitivity; and the
-  noise of the last release is calibrated to z_3 whatever is chosen. So each is the Gaussian mechanism that the event
-  claims, given all before it; together they cost Composed(Gaussian(z_1), Gaussian(z_2), Gaussian(z_3)).
+  scores   of the three-way residuals of triples, their values merged into groups, and of the first ones again:
+           Gaussian(z_2);
+  further  of the first ones again, and of the triples that are chosen: Gaussian(z_3).
+  Which triples are scored, how their values are merged, which are chosen and all shares are functions of what was
+  released before. A row lies in one cell of a merged table, so that merging changes no sensitivity; and the noise of
+  the later releases is calibrated to z_2 and z_3 whatever is scored and chosen. So each is the Gaussian mechanism that
+  the event claims, given all before it; together they cost Composed(Gaussian(z_1), Gaussian(z_2), Gaussian(z_3)).
 Relation, sensitivity, noise unit. Those of `counting.residuals`, of every table by itself.
 Proof. docs/proofs/triples.md.
 Reference. Dong, Roth & Su 2022, Theorem 4 (adaptive composition); Xiao, He, Zhang & Kifer 2023.
@@ -27,14 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.pipelines.counting.interactions import (
-    Grouping,
-    Score,
-    groupings,
-    scored,
-    scored_shapes,
-    unexplained,
-)
+from understudy.pipelines.counting.interactions import Score, groupings, unexplained
 from understudy.pipelines.counting.lifted import Residual, Residuals, centred_counts, summed_up
 from understudy.pipelines.counting.mechanism import event_at
 from understudy.pipelines.counting.merging import merged
@@ -42,17 +36,19 @@ from understudy.pipelines.counting.released import residuals_by_name
 from understudy.pipelines.counting.residuals import ResidualNoise, Shape, differences, residual_noise
 from understudy.pipelines.counting.shares import ResidualWorkload
 from understudy.pipelines.counting.workload import Clique
-from understudy.pipelines.counting.worth import Choice, choose_triples
+from understudy.pipelines.counting.worth import Choice, Scoring, choose_triples, worth_scoring
 from understudy.pipelines.privacy.events import Composed, Event
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.noise.rounded import RandomSource
 from understudy.pipelines.privacy.relation import Relation, Unit, counts_sensitivity
 from understudy.pipelines.privacy.rounding import CLAIMED_BITS, root_up
 
-CHOSEN, FURTHER_STDS = "chosen", "further_stds"
+CHOSEN, STDS = "chosen", "stds"
 
 FIRST_PART, SCORE_PART = 0.5, 0.03
-"""Of the budget. The rest is further: for triples what they are worth, and for the pairs again what is left."""
+"""Of the budget. The rest is further. Scores get what they need of theirs, triples what they are worth of the rest, and
+the pairs again all else."""
+FURTHER_PART = 1 - FIRST_PART - SCORE_PART
 
 MOST_TRIPLE_CELLS, MOST_CELLS = 100_000, 20_000_000
 """Of one candidate and of all: wider ones drown in noise, and all are held in memory at once."""
@@ -76,7 +72,7 @@ class TriplesNoise:
     workload: ResidualWorkload
     candidates: tuple[Clique, ...]
     first: ResidualNoise
-    scores: ResidualNoise
+    scores_multiplier: float
     further_multiplier: float
     noise_level: float
     """The std of a count that would get the whole budget, in rows or in entities."""
@@ -85,33 +81,46 @@ class TriplesNoise:
 
     @property
     def event(self) -> Event:
-        further = event_at(self.further_multiplier, self.first.sampler)
-        return Composed((self.first.event, self.scores.event, further))
+        later = (event_at(z, self.first.sampler) for z in (self.scores_multiplier, self.further_multiplier))
+        return Composed((self.first.event, *later))
 
     def draw(self, exact: TripleCounts, randomness: RandomSource) -> dict[str, np.ndarray]:
-        """Residuals of `measured` and of the chosen triples, each once, and what the triples were chosen by."""
+        """Residuals of the workload and of the chosen triples, each once, and what the triples were chosen by."""
+        tables = list(exact.first.values())[: len(self.workload.measured)]
         released = self.first.draw(exact.first, randomness)
-        known = self._known(released, exact.public_total)
-        ways = groupings(known, self.ordered)
-        tables = [
-            merged(exact.triples[triple], [grouping[column] for column in triple])
-            for triple, grouping in scored(self.candidates, self.sizes, ways)
+        mine = _Known(self, list(released.values())[: len(tables)], self.first.stds, exact.public_total)
+
+        ways = groupings(mine.residuals, self.ordered)
+        scoring = worth_scoring(mine.residuals, self.candidates, self.noise_level, SCORE_PART)
+        grouped = [merged(exact.triples[t], [ways[way][column] for column in t]) for t, way in scoring.tests]
+        noise = self._charged(self.scoring(scoring), self.scores_multiplier)
+        drawn = list(noise.draw(residuals_by_name([*tables, *grouped]), randomness).values())
+        mine, scores = mine.joined_with(drawn[: len(tables)], noise.stds), drawn[len(tables) :]
+
+        found = zip(scoring.tests, scores, noise.shapes[len(tables) :], noise.stds[len(tables) :], strict=True)
+        told = [
+            Score(triple, ways[way], centred_counts(score, shape) / self.one, std / math.prod(shape) / self.one)
+            for (triple, way), score, shape, std in found
         ]
-        scores = list(self.scores.draw({str(i): table for i, table in enumerate(tables)}, randomness).values())
-        choice = self._choice(known, ways, scores)
-        noise = self.further(choice)
-        if noise.event != event_at(self.further_multiplier, self.first.sampler):
-            raise ArithmeticError("the noise of the further residuals is not what was charged")
-        again = list(exact.first.values())[: len(self.workload.measured)]
-        triples = [exact.triples[triple] for triple in choice.triples]
-        further = noise.draw(residuals_by_name([*again, *triples]), randomness)
-        for name, shape, one, other in zip(released, self.first.shapes, self.first.stds, noise.stds, strict=False):
-            further[name] = joined(released[name], further[name], shape, one, other)
+        beyond = unexplained(mine.residuals, told)
+        choice = choose_triples(
+            mine.residuals,
+            beyond,
+            self.noise_level,
+            1 - FURTHER_PART - scoring.part,
+            FURTHER_PART,
+            len(self.candidates),
+        )
+        noise = self._charged(self.further(choice), self.further_multiplier)
+        chosen = [exact.triples[triple] for triple in choice.triples]
+        drawn = list(noise.draw(residuals_by_name([*tables, *chosen]), randomness).values())
+        mine = mine.joined_with(drawn[: len(tables)], noise.stds)
         return {
             **released,
-            **further,
+            **residuals_by_name([*mine.arrays, *drawn[len(tables) :]]),
             CHOSEN: np.array(choice.triples, dtype=np.int64).reshape(-1, 3),
-            FURTHER_STDS: np.array(noise.stds),
+            STDS: np.array([*mine.stds, *noise.stds[len(tables) :]]),
+            "scored": np.array([(*triple, way) for triple, way in scoring.tests], dtype=np.int64).reshape(-1, 4),
             "scores": np.concatenate([np.zeros(0, np.int64), *scores]),
             "groups": np.concatenate([group for grouping in ways for group in grouping]),
         }
@@ -119,58 +128,74 @@ class TriplesNoise:
     def told(self, drawn: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """What the drawn numbers say is in them: the column sets, and the std of each with all its noise."""
         chosen = [[int(column) for column in triple] for triple in drawn[CHOSEN]]
-        stds = [float(std) for std in drawn[FURTHER_STDS]]
-        first = self.first.stds
-        stds[: len(first)] = [joined_std(one, other) for one, other in zip(first, stds, strict=False)]
         return {
             "cliques": [*(list(clique) for clique in self.workload.measured), *chosen],
-            "stds": stds,
+            "stds": [float(std) for std in drawn[STDS]],
             "asked": [*(list(clique) for clique in self.workload.asked), *chosen],
         }
 
+    def scoring(self, scoring: Scoring) -> ResidualNoise:
+        """The second release: `part` of the budget to the scores, each as much as another, the rest as in the first."""
+        shapes = scoring.shapes(self.sizes)
+        shares = [scoring.part / len(shapes) for _ in shapes]
+        return self._again(self.scores_multiplier, SCORE_PART - scoring.part, shapes, shares)
+
     def further(self, choice: Choice) -> ResidualNoise:
         """The last release: `part` of the budget for the triples, evenly to their cells, the rest as in the first."""
-        cells = [tuple(self.sizes[column] for column in triple) for triple in choice.triples]
-        kept = [math.prod(1 - 1 / size for size in shape) for shape in cells]
-        rest = self.parts[1] - choice.part
-        shares = [share * rest for share in self.workload.shares]
-        shares += [choice.part * each / math.fsum(kept) for each in kept]
-        shapes: list[Shape] = [*self.first.shapes, *cells]
-        first = self.first
-        return residual_noise(shapes, shares, (), self.further_multiplier, first.relation, first.unit, first.sampler)
+        shapes = [tuple(self.sizes[column] for column in triple) for triple in choice.triples]
+        kept = [math.prod(1 - 1 / size for size in shape) for shape in shapes]
+        shares = [choice.part * each / math.fsum(kept) for each in kept]
+        return self._again(self.further_multiplier, FURTHER_PART - choice.part, shapes, shares)
 
     @property
     def least_stds(self) -> tuple[float, ...]:
-        """Of the workload's residuals, where no triple is chosen."""
-        further = self.further(Choice((), 0.0)).stds
-        return tuple(joined_std(one, other) for one, other in zip(self.first.stds, further, strict=True))
+        """Of the workload's residuals, where no triple is scored and none is chosen."""
+        stds = self.first.stds
+        for noise in (self.scoring(Scoring((), 0.0)), self.further(Choice((), 0.0))):
+            stds = tuple(joined_std(one, other) for one, other in zip(stds, noise.stds, strict=True))
+        return stds
 
-    @property
-    def parts(self) -> tuple[float, float]:
-        """Of the budget without the tables beside: what is spent first, and what there is further."""
-        return FIRST_PART, 1 - FIRST_PART - SCORE_PART
+    def _again(self, z: float, rest: float, shapes: Sequence[Shape], shares: Sequence[float]) -> ResidualNoise:
+        first = self.first
+        return residual_noise(
+            [*first.shapes, *shapes],
+            [*(share * rest for share in self.workload.shares), *shares],
+            (),
+            z,
+            first.relation,
+            first.unit,
+            first.sampler,
+        )
 
-    def _known(self, released: Mapping[str, np.ndarray], public_total: int | None) -> Residuals:
-        of = self.workload.measured
-        drawn = zip(list(released.values())[: len(of)], self.first.shapes, self.first.stds, strict=True)
+    def _charged(self, noise: ResidualNoise, multiplier: float) -> ResidualNoise:
+        """The noise of a later release, which must cost what was charged for it whatever it is of."""
+        if noise.event != event_at(multiplier, self.first.sampler):
+            raise ArithmeticError("the noise of a later release is not what was charged")
+        return noise
+
+
+class _Known:
+    """What was released of the workload so far, and its stds."""
+
+    def __init__(
+        self, noise: TriplesNoise, arrays: Sequence[np.ndarray], stds: Sequence[float], public_total: int | None
+    ) -> None:
+        self.arrays, self.stds = arrays, tuple(stds)
+        self._noise, self._public_total = noise, public_total
         found = {
-            clique: Residual(centred_counts(noisy, shape) / self.one, std / math.prod(shape) / self.one)
-            for clique, (noisy, shape, std) in zip(of, drawn, strict=True)
+            clique: Residual(centred_counts(array, shape) / noise.one, std / math.prod(shape) / noise.one)
+            for clique, array, shape, std in zip(
+                noise.workload.measured, arrays, noise.first.shapes, self.stds, strict=True
+            )
         }
         if public_total is not None:
             found[()] = Residual(np.array(float(public_total)), 0.0)
-        return Residuals(self.workload.asked, self.sizes, found)
+        self.residuals = Residuals(noise.workload.asked, noise.sizes, found)
 
-    def _choice(self, known: Residuals, groups: Sequence[Grouping], scores: Sequence[np.ndarray]) -> Choice:
-        shapes, stds = self.scores.shapes, self.scores.stds
-        told = [
-            Score(triple, grouping, centred_counts(noisy, shape) / self.one, std / math.prod(shape) / self.one)
-            for (triple, grouping), noisy, shape, std in zip(
-                scored(self.candidates, self.sizes, groups), scores, shapes, stds, strict=True
-            )
-        ]
-        beyond = unexplained(known, told)
-        return choose_triples(known, beyond, self.noise_level, *self.parts)
+    def joined_with(self, arrays: Sequence[np.ndarray], stds: Sequence[float]) -> _Known:
+        pairs = list(zip(self.arrays, arrays, self._noise.first.shapes, self.stds, stds, strict=False))
+        both = [joined(*pair) for pair in pairs]
+        return _Known(self._noise, both, [joined_std(one, other) for *_, one, other in pairs], self._public_total)
 
 
 def joined(one: np.ndarray, other: np.ndarray, shape: Shape, one_std: float, other_std: float) -> np.ndarray:
@@ -215,16 +240,14 @@ def triples_noise(
     With z_i^2 = z^2 / part_i, rounded up, sum 1/z_i^2 <= (sum of the parts) / z^2. Parts are divided by their sum.
     """
     extra = math.fsum(beside)
-    parts = (extra + FIRST_PART * (1 - extra), SCORE_PART * (1 - extra), (1 - FIRST_PART - SCORE_PART) * (1 - extra))
+    parts = (extra + FIRST_PART * (1 - extra), SCORE_PART * (1 - extra), FURTHER_PART * (1 - extra))
     square = Fraction(noise_multiplier) ** 2 * sum(map(Fraction, parts))
     first_z, scores_z, further_z = (root_up(square / Fraction(part), CLAIMED_BITS) for part in parts)
     shapes = [tuple(sizes[column] for column in clique) for clique in workload.measured]
     shares = [share * FIRST_PART * (1 - extra) for share in workload.shares]
     first = residual_noise(shapes, shares, beside, first_z, relation, unit, sampler)
-    groups = scored_shapes(candidates, sizes)
-    scores = residual_noise(groups, [1 / len(groups)] * len(groups), (), scores_z, relation, unit, sampler)
     noise_level = noise_multiplier * counts_sensitivity(relation, unit.max_rows) / math.sqrt(1 - extra) / one
-    return TriplesNoise(sizes, ordered, workload, candidates, first, scores, further_z, noise_level, one)
+    return TriplesNoise(sizes, ordered, workload, candidates, first, scores_z, further_z, noise_level, one)
 
 
 def chosen_triples(measured: Measurement) -> list[Clique] | None:

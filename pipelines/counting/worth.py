@@ -18,14 +18,24 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from understudy.pipelines.counting.interactions import HALF_MEAN
+from understudy.pipelines.counting.interactions import HALF_MEAN, chi_square, least_score
 from understudy.pipelines.counting.lifted import Residuals
+from understudy.pipelines.counting.merging import groups_of
 from understudy.pipelines.counting.workload import Clique
 
 FloatArray = npt.NDArray[np.float64]
 
 PARTS = (0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45)
 """Of the budget, that may go to the chosen triples."""
+
+SHOWS, ENOUGH = 0.25, 0.02
+"""Total variation: the weakest interaction that a score must show to be worth having, and that need not be undercut."""
+
+USEFUL, USED_PART = 0.5, 0.05
+"""The most noise, as total variation, that a triple may have if it got so much of the budget alone."""
+
+MOST_OF_PART = 0.97
+"""Of what there is for scores: the pairs are measured again in every release."""
 
 RANKED_AT = 0.01
 """Of the budget for each: at the noise that this gives, triples are ranked by what measuring them takes away."""
@@ -39,10 +49,54 @@ class Choice:
     part: float
 
 
+@dataclass(frozen=True)
+class Scoring:
+    """Triples that are scored, each with the way its values are merged, and the part of the budget for that."""
+
+    tests: tuple[tuple[Clique, int], ...]
+    part: float
+
+    def shapes(self, sizes: Sequence[int]) -> list[tuple[int, ...]]:
+        return [tuple(groups_of(sizes[column]) for column in triple) for triple, _ in self.tests]
+
+
+def worth_scoring(known: Residuals, candidates: Sequence[Clique], noise_level: float, most: float) -> Scoring:
+    """The triples of which a score would show an interaction that can be used, by the number of rows and the budget.
+
+    Those that would be told apart from noise most easily come first, as many as all would still be at `SHOWS`; where
+    less than `most` of the budget shows `ENOUGH`, less is taken. A column of many values is merged in two ways.
+    """
+    total, sizes = max(known.total, 1.0), known.sizes
+    spread = [_spread(known.marginal((column,))) for column in range(len(sizes))]
+    unit = HALF_MEAN * noise_level / total
+    least = least_score(2 * len(candidates))
+    shown = []
+    for triple in candidates:
+        cells, kept = math.prod(spread[c] for c in triple), math.prod(1 - 1 / sizes[c] for c in triple)
+        if unit * cells * math.sqrt(kept / USED_PART) <= USEFUL:
+            groups = [groups_of(sizes[column]) for column in triple]
+            freedom = math.prod(size - 1 for size in groups)
+            energy = (chi_square(freedom, least) - freedom) * freedom
+            ways = 1 if all(groups_of(sizes[column]) == sizes[column] for column in triple) else 2
+            shown.append((unit * math.sqrt(energy), triple, ways))
+    shown.sort()
+    tests = np.cumsum([ways for _, _, ways in shown])
+    limits = np.array([limit for limit, _, _ in shown]) * np.sqrt(tests)  # with the whole budget
+    within = np.flatnonzero(limits <= SHOWS * math.sqrt(most))
+    if not len(within):
+        return Scoring((), 0.0)
+    last = int(within[-1])
+    part = min(float((limits[last] / ENOUGH) ** 2), MOST_OF_PART * most)
+    kept_ones = shown[: last + 1]
+    return Scoring(tuple((triple, way) for _, triple, ways in kept_ones for way in range(ways)), part)
+
+
 def choose_triples(
-    known: Residuals, beyond: Mapping[Clique, float], noise_level: float, spent: float, most: float
+    known: Residuals, beyond: Mapping[Clique, float], noise_level: float, spent: float, most: float, of: int
 ) -> Choice:
-    """`known` tells rows, columns and pairs, measured with the part `spent` of the budget; `most` is left in all.
+    """`known` tells rows, columns and pairs, measured with the part `spent` of the budget; `most` is left.
+
+    Errors are means over all pairs, and over as many triples as there are: `of`.
 
     `noise_level` is the std, in rows, of a count that would get the whole budget.
     """
@@ -58,7 +112,7 @@ def choose_triples(
     order = np.argsort(-(distance - _left(distance, unit / math.sqrt(RANKED_AT))), kind="stable")
     distance, unit, kept = distance[order], unit[order], kept[order]
     pair_error = _pair_errors(known, spread, total)
-    best, best_error = Choice((), 0.0), pair_error((most + spent) / spent) + distance.sum() / len(beyond)
+    best, best_error = Choice((), 0.0), pair_error((most + spent) / spent) + distance.sum() / of
     for part in PARTS:
         if part > most:
             break
@@ -66,8 +120,8 @@ def choose_triples(
         for count in _numbers(len(worthy)):
             noise = unit[:count] * math.sqrt(kept[:count].sum() / part)
             left = _left(distance[:count], noise).sum() + distance[count:].sum()
-            if pairs + left / len(beyond) < best_error:
-                best_error = pairs + left / len(beyond)
+            if pairs + left / of < best_error:
+                best_error = pairs + left / of
                 best = Choice(tuple(worthy[place] for place in order[:count]), part)
     return best
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.pipelines.counting.interactions import Score, groupings, scored, scored_shapes, unexplained
+from understudy.pipelines.counting.interactions import Score, groupings, unexplained
 from understudy.pipelines.counting.lifted import Residual, Residuals
 from understudy.pipelines.counting.merging import merged
 from understudy.pipelines.counting.shares import subsets
-from understudy.pipelines.counting.worth import Choice, choose_triples
+from understudy.pipelines.counting.worth import Choice, Scoring, choose_triples, worth_scoring
 
 SIZES = (2, 3, 6, 8, 2)
 ORDERED = (False, True, True, True, False)
@@ -48,9 +48,8 @@ def known_of(codes: np.ndarray, std: float, rng: np.random.Generator) -> Residua
 
 def scores_of(codes: np.ndarray, known: Residuals, std: float, rng: np.random.Generator) -> list[Score]:
     ways = groupings(known, ORDERED)
-    todo = scored(TRIPLES, SIZES, ways)
+    todo = [(triple, way) for triple in TRIPLES for way in ways]
     tables = [merged(counted(codes, triple), [way[column] for column in triple]) for triple, way in todo]
-    assert [table.shape for table in tables] == scored_shapes(TRIPLES, SIZES)
     return [
         Score(triple, way, centred(table + std * rng.normal(size=table.shape)), std)
         for (triple, way), table in zip(todo, tables, strict=True)
@@ -61,7 +60,7 @@ def choice_for(codes: np.ndarray, seed: int, pair_std: float = 15.0, score_std: 
     rng = np.random.default_rng(seed)
     known = known_of(codes, pair_std, rng)
     beyond = unexplained(known, scores_of(codes, known, score_std, rng))
-    return choose_triples(known, beyond, 4.0, 0.5, LEFT)
+    return choose_triples(known, beyond, 4.0, 0.5, LEFT, len(TRIPLES))
 
 
 def rows(seed: int, count: int = 40_000) -> np.ndarray:
@@ -74,9 +73,9 @@ def rows(seed: int, count: int = 40_000) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_nothing_is_chosen_where_pairs_explain_everything(seed: int) -> None:
-    assert choice_for(rows(seed), seed) == Choice((), 0.0)
+def test_nothing_is_chosen_where_pairs_explain_everything() -> None:
+    """But for chance, which may find something in one table of ten."""
+    assert sum(choice_for(rows(seed), seed) != Choice((), 0.0) for seed in range(10)) <= 2
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -127,6 +126,20 @@ def test_more_rows_make_more_triples_worth_it() -> None:
     assert set(many.triples) == set(TRIPLES)
 
 
+def test_triples_are_scored_where_rows_and_budget_can_tell_anything_of_them() -> None:
+    """None of few rows, all of many; of very many with less of the budget, so that nearly all stays with the pairs."""
+    rng = np.random.default_rng(0)
+
+    def scoring(count: int) -> Scoring:
+        return worth_scoring(known_of(rows(0, count), 5.0, rng), TRIPLES, 4.0, 0.03)
+
+    assert scoring(300) == Scoring((), 0.0)
+    some, all_of_them = scoring(3_000), scoring(40_000)
+    assert 0 < len(some.tests) < len(all_of_them.tests)
+    assert {triple for triple, _ in all_of_them.tests} == set(TRIPLES)
+    assert scoring(1_000_000).part < 0.001 < all_of_them.part
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 1.0, 1e4, 1e12, -1e9]), st.sampled_from([1e-3, 5.0, 1e9]))
 def test_whatever_the_noisy_numbers_are_a_choice_comes_out(seed: int, total: float, std: float) -> None:
@@ -134,10 +147,14 @@ def test_whatever_the_noisy_numbers_are_a_choice_comes_out(seed: int, total: flo
     known = known_of(np.zeros((0, 5), dtype=np.int64), std, rng)
     known.by_clique[()] = Residual(np.array(total), std)  # type: ignore[index]
     scores = scores_of(np.zeros((0, 5), dtype=np.int64), known, std, rng)
+    scoring = worth_scoring(known, TRIPLES, std, 0.03)
+    assert {triple for triple, _ in scoring.tests} <= set(TRIPLES)
+    assert 0 <= scoring.part < 0.03
+    assert bool(scoring.tests) == (scoring.part > 0)
     beyond = unexplained(known, scores)
     assert set(beyond) == set(TRIPLES)
     assert all(math.isfinite(distance) and distance >= 0 for distance in beyond.values())
-    choice = choose_triples(known, beyond, std, 0.5, LEFT)
+    choice = choose_triples(known, beyond, std, 0.5, LEFT, len(TRIPLES))
     assert set(choice.triples) <= set(TRIPLES)
     assert len(set(choice.triples)) == len(choice.triples)
     assert 0 <= choice.part < LEFT

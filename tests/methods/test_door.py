@@ -319,7 +319,7 @@ def _(noise: ResidualNoise) -> Iterator[Any]:
 def _(noise: TriplesNoise) -> Iterator[Any]:
     for first in weakened(noise.first):
         yield replace(noise, first=first)
-    yield replace(noise, scores=replace(noise.scores, stds=tuple(map(less, noise.scores.stds))))
+    yield replace(noise, scores_multiplier=less(noise.scores_multiplier))
     yield replace(noise, further_multiplier=less(noise.further_multiplier))
 
 

@@ -12,6 +12,7 @@ from understudy.pipelines.counting.merging import MOST_GROUPS
 from understudy.pipelines.counting.shares import ResidualWorkload
 from understudy.pipelines.counting.triples import (
     FIRST_PART,
+    FURTHER_PART,
     SCORE_PART,
     TriplesNoise,
     candidate_triples,
@@ -60,29 +61,22 @@ def plan_triples(
 
 
 def triples_lines(triples: TriplesNoise | None) -> tuple[NoiseLine, ...]:
-    """The noise of the scores, and of one triple if a few are chosen: both in rows, or in entities."""
+    """The noise of one triple, in rows or in entities, if a few are chosen."""
     if triples is None:
         return ()
-    scores = zip(triples.scores.shapes, triples.scores.stds, strict=True)
-    worst = max(std / math.prod(shape) for shape, std in scores) / triples.one
     some = triples.candidates[: max(1, round(len(triples.candidates) / 20))]
     shape = tuple(triples.sizes[column] for column in some[-1])
     chosen = triples.further(Choice(some, SHOWN_PART)).stds[-1] / math.prod(shape) / triples.one
-    numbers = sum(math.prod(shape) for shape in triples.scores.shapes)
-    return (
-        NoiseLine(
-            f"scores of {len(triples.candidates)} triples, at most {MOST_GROUPS} groups a column", numbers, worst
-        ),
-        NoiseLine(f"chosen triples, if {len(some)} get {SHOWN_PART:.0%} of the budget", math.prod(shape), chosen),
-    )
+    return (NoiseLine(f"chosen triples, if {len(some)} get {SHOWN_PART:.0%} of the budget", math.prod(shape), chosen),)
 
 
 def triples_steps(triples: TriplesNoise) -> tuple[str, ...]:
     return (
         f"count {len(triples.candidates)} triples of columns exactly",
         f"with {FIRST_PART:.0%} of the budget add rounded Gaussian noise to columns and pairs",
-        f"with {SCORE_PART:.0%} score every triple over at most {MOST_GROUPS} groups of each column's values, noisily",
-        f"with {1 - FIRST_PART - SCORE_PART:.0%} measure the triples that pairs do not explain, as far as they are "
+        f"with at most {SCORE_PART:.0%} score triples, over at most {MOST_GROUPS} groups of each column's values: those "
+        "of which this many rows and this budget can tell anything",
+        f"with {FURTHER_PART:.0%} measure the triples that pairs do not explain, as far as they are "
         "worth it, and the pairs once more",
     )
 
@@ -92,6 +86,6 @@ def triples_details(triples: TriplesNoise | None) -> dict[str, str]:
         return {}
     most, scores = triples.first.stds[-1] / triples.least_stds[-1], 1 / math.sqrt(1 - SCORE_PART) - 1
     return {
-        "triples": f"{len(triples.candidates)} candidates. The noise of pairs is told for no triple being worth it: "
-        f"{scores:.1%} more than of `all-2way`. It grows with what triples get, to at most {most:.2f} times that"
+        "triples": f"{len(triples.candidates)} candidates. The noise of pairs is told for no triple being scored or "
+        f"chosen. Scores add at most {scores:.1%}; all that may go to chosen triples, {most - 1:.0%}"
     }
