@@ -74,8 +74,8 @@ def triples_steps(triples: TriplesNoise) -> tuple[str, ...]:
     return (
         f"count {len(triples.candidates)} triples of columns exactly",
         f"with {FIRST_PART:.0%} of the budget add rounded Gaussian noise to columns and pairs",
-        f"with at most {SCORE_PART:.0%} score triples, over at most {MOST_GROUPS} groups of each column's values: those "
-        "of which this many rows and this budget can tell anything",
+        f"with at most {SCORE_PART:.0%} score triples, over at most {MOST_GROUPS} groups of each column's values: "
+        "those of which this many rows and this budget can tell anything",
         f"with {FURTHER_PART:.0%} measure the triples that pairs do not explain, as far as they are "
         "worth it, and the pairs once more",
     )
