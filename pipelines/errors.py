@@ -64,6 +64,12 @@ class NotUnderstood(ValidationFailed):
     exit_code = 6
 
 
+class OnlyNoise(ValidationFailed):
+    """The copy would be worse than the spec allows, for its noise; nothing was published."""
+
+    exit_code = 6
+
+
 class SourceError(UnderstudyError):
     """The private table cannot be reached or read."""
 

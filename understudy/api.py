@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from understudy.pipelines.drafting.draft import Draft
     from understudy.pipelines.inference.answers import Answers
     from understudy.pipelines.inference.asking import Asked
+    from understudy.pipelines.inference.verdict import Verdict
     from understudy.pipelines.releasing.approving import Approval
     from understudy.pipelines.releasing.asking import PublishedRelease
     from understudy.pipelines.releasing.books import Books
@@ -259,6 +260,15 @@ class Release:
     def estimate(self, question: str, level: float = 0.95) -> Answers:
         """What was measured says of a question, with intervals: `mean(charge) by ward where age >= 60`. Free."""
         return self._asked.answer(question, level)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What the copy is good for, from signal and noise: `.grade`, `.sentence`, `.pair("sex", "income")`. None where
+        the method measures no tables of counts."""
+        from understudy.pipelines.inference.verdict import measured_verdict
+
+        fitted = self.synthesizer._require_fit()
+        return measured_verdict(fitted.measured, fitted.planned.domain.names)
 
     @cached_property
     def _asked(self) -> Asked:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -15,8 +16,10 @@ from understudy.pipelines.counting.released import RESIDUALS, marginals_by_name,
 from understudy.pipelines.counting.residuals import residual_noise
 from understudy.pipelines.counting.shares import share_out
 from understudy.pipelines.counting.triples import TripleCounts, candidate_triples, triples_noise
-from understudy.pipelines.counting.workload import noise_stds
+from understudy.pipelines.counting.workload import Clique, noise_stds
+from understudy.pipelines.inference.residuals import residuals_of
 from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
+from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism
 from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
@@ -58,6 +61,32 @@ def by_triples(table: CodedTable, codes: np.ndarray, epsilon: float) -> Residual
     exact = TripleCounts(residuals_by_name(count(table, codes, workload.measured)), triples, None)
     facts = {"sizes": list(sizes), "public_total": None}
     return released_residuals(Mechanism(noise, exact, RESIDUALS, facts).draw(operating_system_randomness()))
+
+
+def residual_draws(
+    table: CodedTable, codes: np.ndarray, epsilon: float, needed: Collection[Clique] | None = None
+) -> Callable[[], Residuals]:
+    """All pairs, ADD_REMOVE, as method privpgd measures them: counted once, noised anew by every call.
+
+    Where only some column sets are `needed`, only those are drawn, at the noise they have beside all others: noise is
+    independent between sets.
+    """
+    asked = list(combinations(range(len(table.sizes)), 2))
+    z = noise_multiplier(Budget(epsilon, DELTA), Relation.ADD_REMOVE, "rounded")
+    workload = share_out(asked, table.sizes, z)
+    shapes = [tuple(table.sizes[column] for column in clique) for clique in workload.measured]
+    noise = residual_noise(shapes, workload.shares, (), z, Relation.ADD_REMOVE, Unit(), "rounded")
+    kept = [place for place, clique in enumerate(workload.measured) if needed is None or clique in needed]
+    sets, shapes, stds = ([of[place] for place in kept] for of in (workload.measured, shapes, noise.stds))
+    noise = replace(noise, shapes=tuple(shapes), stds=tuple(stds))
+    exact = residuals_by_name(count(table, codes, sets))
+    facts = {"cliques": sets, "asked": workload.asked, "sizes": table.sizes, "stds": stds, "public_total": None}
+
+    def draw() -> Residuals:
+        drawn = noise.draw(exact, operating_system_randomness())
+        return residuals_of(Measurement(RESIDUALS, facts, drawn))
+
+    return draw
 
 
 def by_marginals(table: CodedTable, codes: np.ndarray, epsilon: float) -> list[NoisyMarginal]:

@@ -94,6 +94,10 @@ class _Uncertain:
             return of_ratio(float(self.sums[0]), float(self.sums[1]), matrix, z, self.possible)
         return of_sum(float(self.sums[0]), float(matrix[0, 0]), z).within(*self.possible)
 
+    def uncut(self, matrix: FloatArray, z: float) -> Interval:
+        """Of a ratio, also where it is not possible: what noise does to it is what a comparison must know."""
+        return of_ratio(float(self.sums[0]), float(self.sums[1]), matrix, z)
+
     def variance(self, matrix: FloatArray) -> float:
         if self.is_ratio:
             return ratio_variance(float(self.sums[0]), float(self.sums[1]), matrix)
@@ -259,12 +263,24 @@ class _Asked:
     def plain(self, z: float) -> list[Answer]:
         grouping = Grouping(outer=self.by)
         found, present = self._summed(grouping), self._present(grouping)
+        if not self.columns:
+            return [self._all_rows(self._uncertain(found.values[0, 0], found.noise[0, 0, :, 0]), z)]
         answers = []
         for place, codes in enumerate(self._groups(grouping)[0]):
             if present[place, 0]:
                 one = self._uncertain(found.values[place, 0], found.noise[place, 0, :, 0])
                 answers.append(_answer(self._named(self.by, codes), one, z))
         return answers
+
+    def _all_rows(self, one: _Uncertain, z: float) -> Answer:
+        """How many rows there are is whole, and so is its noise: the interval ends halfway between two numbers, lest
+        rounding lets the truth fall out of it."""
+        answer, off = _answer({}, one, z), 0.5 * bool(one.noise.any())
+        own, wide = (
+            None if each is None else Interval(each.low - off, each.high + off).within(*self.possible)
+            for each in (answer.interval, answer.population)
+        )
+        return replace(answer, interval=own, population=wide)
 
     def parts(self, z: float) -> list[Answer]:
         """Of all rows, the share of each group: the total is the sum of the groups."""
@@ -385,7 +401,7 @@ def _compared(
             continue
         if not one.is_ratio:
             matrix = np.array([[first[0, 0], between[0, 0]], [between[0, 0], second[0, 0]]])
-            possible = (0.0, math.inf) if one.possible[0] >= 0 else EVERYTHING
+            possible = _possible(one.possible, kind)
             variance = ratio_variance(one.value, base.value, matrix) if base.value else math.inf
             found.append((of_ratio(one.value, base.value, matrix, z, possible), variance))
             continue
@@ -393,18 +409,26 @@ def _compared(
         together = float(one.slope() @ between @ base.slope())
         both = math.sqrt(variances[0] * variances[1])
         correlation = min(max(together / both, -1.0), 1.0) if both > 0 else 0.0
-        intervals = one.interval(z, population), base.interval(z, population)
-        values = [span.nearest(each.value) for span, each in zip(intervals, (one, base), strict=True)]
         combine = of_difference if kind == "difference" else of_quotient
-        scale = 1.0 if kind == "difference" else values[1] or math.inf
+        spans = one.uncut(first, z), base.uncut(second, z)
+        scale = 1.0 if kind == "difference" else base.value or math.inf
         variance = (variances[0] + variances[1] - 2 * together) / scale**2
-        found.append((combine(values[0], intervals[0], values[1], intervals[1], correlation), variance))
+        put_together = combine(one.value, spans[0], base.value, spans[1], correlation)
+        found.append((put_together.within(*_possible(one.possible, kind)), variance))
     (own, noise), (wide, all_of_it) = found
     value: float | None = one.value - base.value if kind == "difference" else None
     if kind == "ratio" and base.value:
         value = one.value / base.value
     share = noise / all_of_it if all_of_it > 0 and math.isfinite(all_of_it) else None
     return Answer(group, None if value is None else own.nearest(value), own, wide, share, bound)
+
+
+def _possible(possible: tuple[float, float], kind: str) -> tuple[float, float]:
+    """Of the difference or the ratio of two quantities that can have these values."""
+    low, high = possible
+    if kind == "difference":
+        return low - high, high - low
+    return (0.0, math.inf) if low >= 0 else EVERYTHING
 
 
 def _reference(column: DomainColumn, against: str | None, present: npt.NDArray[np.bool_]) -> int:

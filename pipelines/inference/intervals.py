@@ -46,9 +46,9 @@ def of_ratio(
     above: float, below: float, noise: FloatArray, z: float, possible: tuple[float, float] = EVERYTHING
 ) -> Interval:
     """Of above / below; `noise` is the covariance matrix of both. All t with (above - t below)^2 <= z^2 variance."""
-    square = below**2 - z**2 * noise[1, 1]
-    linear = -2 * (above * below - z**2 * noise[0, 1])
-    constant = above**2 - z**2 * noise[0, 0]
+    square = below**2 - z**2 * float(noise[1, 1])
+    linear = -2 * (above * below - z**2 * float(noise[0, 1]))
+    constant = above**2 - z**2 * float(noise[0, 0])
     inside = linear**2 - 4 * square * constant
     everything = Interval(*possible)
     if square == 0 or inside < 0:
@@ -71,6 +71,8 @@ def ratio_variance(above: float, below: float, noise: FloatArray) -> float:
 
 def of_difference(one: float, first: Interval, other: float, second: Interval, correlation: float) -> Interval:
     """Of one - other, from their intervals."""
+    if not all(math.isfinite(end) for span in (first, second) for end in (span.low, span.high)):
+        return Interval(*EVERYTHING)
     down, up = one - first.low, first.high - one
     other_down, other_up = other - second.low, second.high - other
     value = one - other
@@ -81,7 +83,7 @@ def of_difference(one: float, first: Interval, other: float, second: Interval, c
 
 def of_quotient(one: float, first: Interval, other: float, second: Interval, correlation: float) -> Interval:
     """Of one / other, from their intervals; everything where the other may be zero."""
-    if second.low <= 0 <= second.high:
+    if second.low <= 0 <= second.high or not all(math.isfinite(end) for end in (first.low, first.high)):
         return Interval(*EVERYTHING)
     if other < 0:
         mirrored = Interval(-first.high, -first.low), Interval(-second.high, -second.low)

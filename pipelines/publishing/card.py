@@ -20,6 +20,7 @@ from understudy.pipelines.privacy.stating import at_most
 from understudy.pipelines.publishing.manifest import Manifest, NoiseFact
 from understudy.pipelines.publishing.samples import sample_grid
 from understudy.pipelines.publishing.svg import bar_chart, budget_gauge, heat_map
+from understudy.pipelines.publishing.verdict_section import verdict_section
 from understudy.pipelines.table.coding.encode import EncodedBatch
 from understudy.pipelines.table.domain import TableDomain, TensorDomain
 from understudy.pipelines.table.synthetic import Synthetic
@@ -67,6 +68,7 @@ def render_card(
         "cap_delta": escape(manifest.account.cap_delta),
         "account": escape(manifest.account.name),
         "steps": "".join(f"<li>{escape(step)}</li>" for step in manifest.steps),
+        "verdict": verdict_section(manifest),
         "quality": _quality(manifest),
         "distributions": _distributions(encoded.columns, domain, measured),
         "pictures": _pictures(table, domain),

@@ -19,9 +19,11 @@ from understudy.pipelines.spec.public import Public
 
 if TYPE_CHECKING:  # whoever reads a manifest needs no method
     from understudy.pipelines.counting.quality import ColumnQuality
+    from understudy.pipelines.inference.verdict import Verdict
     from understudy.pipelines.methods.base import MethodPlan
 
 FORMAT = 1
+MOST_PAIRS = 20
 _VERSIONED = ("understudy", "numpy", "pyarrow", "torch", "dp-accounting", "opendp", "prefect")
 
 
@@ -94,6 +96,26 @@ class MeasuredFact(Public):
     numbers: int
 
 
+class TableGrade(Public):
+    """How far noise puts a typical cell of a column or pair off; of a pair, whether its columns' dependence shows."""
+
+    table: str
+    grade: str
+    off: float
+    std: float
+    stands_out: bool | None = Field(None, exclude_if=lambda out: out is None)
+
+
+class VerdictFact(Public):
+    """What the copy is good for, from signal and noise alone. Columns and the pairs that are named: the worst first."""
+
+    grade: str
+    sentence: str
+    smallest_group: int = Field(description="rows of the smallest group to quote at 10% error")
+    columns: tuple[TableGrade, ...]
+    worst_pairs: tuple[TableGrade, ...] = ()
+
+
 @dataclass(frozen=True)
 class ReleaseFile:
     """A file that travels with a release, beside its rows and papers, before it is published."""
@@ -131,6 +153,7 @@ class Manifest(Public):
     spec: dict[str, Any]
     versions: dict[str, str]
     fitness: tuple[ColumnFitness, ...] = ()
+    verdict: VerdictFact | None = Field(None, exclude_if=lambda fact: fact is None)
     measured: MeasuredFact | None = Field(None, exclude_if=lambda fact: fact is None)
     files: tuple[PublishedFile, ...] = ()
 
@@ -173,6 +196,31 @@ def quality_facts(qualities: Sequence[ColumnQuality]) -> tuple[QualityFact, ...]
             alarming=each.is_alarming,
         )
         for each in qualities
+    )
+
+
+def verdict_fact(verdict: Verdict | None) -> VerdictFact | None:
+    if verdict is None:
+        return None
+    columns, pairs = (
+        tuple(
+            TableGrade(
+                table=one.name,
+                grade=one.grade,
+                off=round(one.off, 4),
+                std=round(one.std, 3),
+                stands_out=one.stands_out,
+            )
+            for one in tables
+        )
+        for tables in (verdict.columns, verdict.pairs[:MOST_PAIRS])
+    )
+    return VerdictFact(
+        grade=verdict.grade,
+        sentence=verdict.sentence,
+        smallest_group=verdict.smallest_group,
+        columns=columns,
+        worst_pairs=pairs,
     )
 
 

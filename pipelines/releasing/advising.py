@@ -19,6 +19,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.inference.verdict import Verdict, expected_verdict
 from understudy.pipelines.methods.base import MethodPlan
 from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.spec.columns import CategoryColumn
@@ -115,6 +116,13 @@ def noisy_tables(plan: MethodPlan[Any], domain: TableDomain) -> list[NoisyTable]
         wide = [clique for clique in plan.counted if len(clique) > 1]
         found += [NoisyTable(clique, math.prod(domain.sizes[i] for i in clique), later) for clique in wide]
     return found
+
+
+def plan_verdict(plan: MethodPlan[Any], domain: TableDomain, rows: int) -> Verdict | None:
+    """What the copy would be good for with so many rows; None for methods that measure no tables of counts."""
+    tables = noisy_tables(plan, domain)
+    named = [(tuple(domain.names[c] for c in table.columns), table.cells, table.std) for table in tables]
+    return expected_verdict(named, rows) if tables else None
 
 
 def usual_std(tables: Sequence[NoisyTable]) -> float:

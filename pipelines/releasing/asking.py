@@ -7,16 +7,17 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from understudy.pipelines.counting.released import KIND, counts_entities, released_entities
+from understudy.pipelines.counting.released import counts_entities, released_entities
 from understudy.pipelines.inference.answers import LEVEL, Answers
 from understudy.pipelines.inference.asking import Asked
 from understudy.pipelines.inference.estimating import Told
 from understudy.pipelines.inference.residuals import residuals_of
+from understudy.pipelines.inference.verdict import Verdict, verdict_of
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
 from understudy.pipelines.publishing.measured import Measured, read_measured
 from understudy.pipelines.publishing.verifying import stored_release
 
-ADAPTIVE = "which tables were measured was chosen by looking at noisy ones, which the intervals do not know of"
+CHOSEN = "which tables were measured was chosen by looking at noisy ones, which the intervals do not know of"
 
 
 ENTITIES = (
@@ -46,6 +47,12 @@ class PublishedRelease:
         return self._asked.answer(question, level)
 
     @cached_property
+    def verdict(self) -> Verdict | None:
+        """What the copy is good for; None where it carries no measurements."""
+        told = self._asked.told
+        return None if told is None else verdict_of(told.residuals, [column.name for column in told.columns])
+
+    @cached_property
     def _asked(self) -> Asked:
         return asked_of(read_measured(self._stored.trusted), self.manifest, lambda: self.table)
 
@@ -65,8 +72,8 @@ def asked_of(measured: Measured | None, manifest: Manifest, rows: Callable[[], p
     if counts_entities(measured.measurement):
         return _of_entities(measured, rows)
     told = Told(residuals_of(measured.measurement), measured.columns, measured.max_rows)
-    adaptive = measured.measurement.kind == KIND and manifest.spec.get("method", {}).get("marginals") == "adaptive"
-    return Asked(told, rows, notes=(ADAPTIVE,) if adaptive else ())
+    chosen = manifest.spec.get("method", {}).get("marginals") in ("adaptive", "auto")
+    return Asked(told, rows, notes=(CHOSEN,) if chosen else ())
 
 
 def _of_entities(measured: Measured, rows: Callable[[], pa.Table]) -> Asked:

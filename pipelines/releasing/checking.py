@@ -6,7 +6,8 @@ All of it is judged from the public contract and from released numbers, so its r
 from __future__ import annotations
 
 from understudy.pipelines.counting.quality import qualities_of
-from understudy.pipelines.errors import NotUnderstood, ValidationFailed
+from understudy.pipelines.errors import NotUnderstood, OnlyNoise, ValidationFailed
+from understudy.pipelines.inference.verdict import GRADES, measured_verdict
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.generating import rows_wanted
@@ -28,6 +29,7 @@ def require_sound(
 ) -> list[Agreement]:
     """How the table agrees with what was released, or ValidationFailed. `verdict` runs the checks of the contract."""
     require_understood(measured, planned)
+    require_useful(measured, planned)
     contract = contract_of(planned.domain, rows_wanted(rows, planned), measured.facts.get("types"))
     failures = [str(check) for check in verdict(synthetic.table, checks_of(contract))]
     agreements = [] if failures else _agreements(synthetic, measured, planned)
@@ -58,6 +60,21 @@ def require_understood(measured: Measurement, planned: Planned) -> None:
             f"{planned.spec.name!r} is not published: too much was not understood: {'; '.join(passed[:MOST_FAILURES])}",
             "the paid measurement is kept. Declare how these columns are written (docs/formats.md), which is measured "
             "and charged anew; or raise publish.refuse_if and run again, which is free",
+        )
+
+
+def require_useful(measured: Measurement, planned: Planned) -> None:
+    """OnlyNoise if the copy's verdict is one at which the spec publishes nothing."""
+    refuse_if = planned.spec.publish.refuse_if
+    verdict = measured_verdict(measured, planned.domain.names)
+    if refuse_if is None or refuse_if.verdict is None or verdict is None:
+        return
+    if GRADES.index(verdict.grade) >= GRADES.index(refuse_if.verdict):
+        worst = ", ".join(f"{table.name} ({table.grade})" for table in verdict.tables[:3])
+        raise OnlyNoise(
+            f"{planned.spec.name!r} is not published: {verdict.sentence} Worst: {worst}",
+            "the paid measurement is kept. Fewer or coarser columns, a larger epsilon or a smaller max_rows would help "
+            "(`understudy plan` says which), and are measured and charged anew; without publish.refuse_if it is free",
         )
 
 

@@ -21,6 +21,7 @@ from understudy.pipelines.counting.released import (
 )
 from understudy.pipelines.counting.triples import chosen_triples
 from understudy.pipelines.counting.workload import Clique
+from understudy.pipelines.inference.verdict import measured_verdict
 from understudy.pipelines.methods.base import Agreement, MethodPlan, NoiseLine
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.ledger.ledger import Ledger
@@ -36,6 +37,7 @@ from understudy.pipelines.publishing.manifest import (
     public_spec,
     quality_facts,
     software_versions,
+    verdict_fact,
 )
 from understudy.pipelines.publishing.measured import measured_fact, measured_files
 from understudy.pipelines.publishing.targets.base import PreparedRelease, release_id
@@ -91,6 +93,7 @@ def prepare_release(
         spec=public_spec(spec),
         versions=software_versions(),
         fitness=tuple(ColumnFitness(**vars(one)) for one in fitness_of(spec, planned.domain)),
+        verdict=verdict_fact(measured_verdict(measured, planned.domain.names)),
         measured=measured_fact(files, measured),
     )
     known = _measured_columns(measured, planned.domain)

@@ -39,17 +39,22 @@ class GenerateSpec(Public):
 
 
 class RefuseSpec(Public):
-    """Shares of a column's rows above which nothing is published; judged by the noisy cells that `quality` bought."""
+    """When nothing is published. Shares of a column's rows are judged by the noisy cells that `quality` bought, the
+    verdict by signal and noise of what was measured."""
 
     unreadable: float | None = Field(None, ge=0, le=1, description="values that were not understood")
     null: float | None = Field(None, ge=0, le=1, description="missing values")
     below: float | None = Field(None, ge=0, le=1, description="values below the declared range")
     above: float | None = Field(None, ge=0, le=1, description="values above the declared range")
     other: float | None = Field(None, ge=0, le=1, description="values that are not listed")
+    verdict: Literal["usable with care", "noise"] | None = Field(
+        None, description="of the whole copy, this or worse", exclude_if=lambda verdict: verdict is None
+    )
 
     @property
     def limits(self) -> dict[str, float]:
-        return {cell: limit for cell, limit in self.model_dump().items() if limit is not None}
+        shares = self.model_dump(exclude={"verdict"})
+        return {cell: limit for cell, limit in shares.items() if limit is not None}
 
 
 class PublishSpec(Public):
@@ -63,7 +68,8 @@ class PublishSpec(Public):
     keep: int | None = Field(None, ge=1, description="how many releases keep their data; older ones are retired")
     refuse_if: RefuseSpec | None = Field(
         None,
-        description="publish nothing if more of a column than this was not understood: {unreadable: 0.02}",
+        description="publish nothing if more of a column than this was not understood, as {unreadable: 0.02}, or if "
+        "the copy would be {verdict: noise}",
         exclude_if=lambda limits: limits is None,
     )
 

@@ -90,6 +90,8 @@ class ReleaseSpec(Public):
             raise ValueError(f"privacy.quality is measured by the method privpgd only, not by {self.method.name}")
         if self.publish.refuse_if is not None and self.publish.refuse_if.limits and self.privacy.quality is None:
             raise ValueError("publish.refuse_if is judged by what privacy.quality buys; set privacy.quality: 0.02")
+        if self.publish.refuse_if is not None and self.publish.refuse_if.verdict and self.method.name != "privpgd":
+            raise ValueError(f"publish.refuse_if.verdict is given for the method privpgd only, not {self.method.name}")
         tensors = ", ".join(name for name, column in self.columns.items() if column.type == "tensor")
         if tensors and self.method.name != "kernel":
             raise ValueError(f"tensors ({tensors}) are copied by the method kernel only, not by {self.method.name}")

@@ -136,6 +136,22 @@ def test_other_measurements_answer_with_a_note_or_from_rows_with_the_reason(home
     assert abs(answer.interval.low - AGES.mean()) < 10
 
 
+def test_triples_that_were_chosen_answer_questions_about_three_columns(home: Path) -> None:
+    """Readmission of men in ward A and of women elsewhere: no two columns tell."""
+    rng = np.random.default_rng(4)
+    codes = rng.integers(0, 2, (8000, 3))
+    told = (codes[:, 0] ^ codes[:, 1] ^ (rng.random(8000) < 0.05)).astype(bool)
+    table = pa.table({"sex": np.array(["F", "M"])[codes[:, 0]], "urgent": codes[:, 1] == 1, "readmitted": told})
+    columns = {"sex": SPEC["columns"]["sex"], "urgent": {"type": "boolean"}, "readmitted": {"type": "boolean"}}
+    method = {"name": "privpgd", "marginals": "auto"}
+    release = synthesize(table, {**SPEC, "columns": columns, "method": method}, cap=(9, 1e-6), home=home)
+    found = release.estimate("share(readmitted) by sex where urgent")
+    assert "chosen by looking" in found.notes[0]
+    for answer, truth in zip(found, (0.95, 0.05), strict=True):
+        assert answer.interval is not None
+        assert answer.interval.low - 0.1 < truth < answer.interval.high + 0.1
+
+
 def test_a_public_number_of_rows_has_no_noise(home: Path) -> None:
     privacy = {**SPEC["privacy"], "relation": "replace_one"}
     release = synthesize(PRIVATE, {**SPEC, "privacy": privacy}, cap=(9, 1e-6), home=home)
@@ -180,3 +196,13 @@ def test_where_entities_were_counted_an_answer_is_of_entities(tmp_path: Path) ->
     assert count.interval is None
     inside = (ward == "A") & (sex == "F") & table["more"].to_numpy(zero_copy_only=False)
     assert count.estimate == pytest.approx(inside.sum(), rel=0.2)
+
+
+def test_a_number_of_rows_that_is_not_public_ends_halfway_between_whole_ones(made: tuple[Release, Path]) -> None:
+    """Its noise is whole: an interval of 1.96 standard deviations would hold the truth less often than it says."""
+    [answer] = made[0].estimate("count")
+    std = next(line.std for line in made[0].manifest.noise)
+    assert answer.interval is not None
+    assert answer.estimate == round(answer.estimate or 0.0)
+    assert answer.interval.high - answer.interval.low > 2 * 1.96 * 0.1 * std
+    assert answer.interval.high - answer.estimate == pytest.approx(answer.estimate - answer.interval.low)

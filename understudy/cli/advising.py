@@ -10,10 +10,13 @@ import click
 from understudy.cli.estimating import TableSize, table_size
 from understudy.cli.tables import print_table
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.inference.verdict import Verdict, rows_needed
 from understudy.pipelines.releasing.advising import GROUP, Advice, ColumnAdvice, what_if
 from understudy.pipelines.spec.model import ReleaseSpec
 
 LARGE_GROUP = 10 * GROUP
+MOST_JUDGED = 8
+_MARKS = {"noise": "!", "usable with care": "~"}
 _STATES = {"drowns": "! {} drowns", "blurs": "~ {} is blurred"}
 
 
@@ -35,6 +38,19 @@ def print_advice(advice: Advice | None, size: TableSize) -> None:
         click.echo(f"   {len(fine)} columns hold: {', '.join(fine)}")
     if troubled:
         click.echo("   see what a larger epsilon does: --what-if epsilon=0.5,1,2 (docs/choosing.md)")
+
+
+def print_verdict(verdict: Verdict | None, size: TableSize) -> None:
+    """What the copy would be good for, the worst first, and how many rows it takes not to be noise."""
+    if verdict is None:
+        return
+    click.echo(f"\nverdict for {size.rows:,} rows ({size.origin}), all values alike: {verdict.sentence}")
+    for table in [table for table in verdict.tables if table.grade != "good"][:MOST_JUDGED]:
+        off = f"a typical cell is off by {_percent(table.off)}"
+        click.echo(f"   {_MARKS[table.grade]} {table.name}: {table.grade}, {off}")
+    needed = rows_needed(verdict)
+    if needed > 1:
+        click.echo(f"   below {needed:,} rows it would be noise")
 
 
 def told(column: ColumnAdvice) -> list[str]:

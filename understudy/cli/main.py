@@ -22,7 +22,7 @@ from understudy.pipelines.errors import UnderstudyError
 
 _EPILOG = (
     "Exit codes: 0 done, 2 bad spec or usage, 3 budget refused, 4 burnt charge, 5 validation failed, "
-    "6 too much was not understood, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP, 1 anything else."
+    "6 too much was not understood or only noise, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP, 1 anything else."
 )
 
 

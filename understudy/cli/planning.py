@@ -14,18 +14,20 @@ from typing import Any
 
 import click
 
-from understudy.cli.advising import print_advice, print_what_if
+from understudy.cli.advising import print_advice, print_verdict, print_what_if
 from understudy.cli.estimating import TableSize, counting_estimate, print_counting, table_size, types_lost
 from understudy.cli.scheduling import check_schedule
 from understudy.cli.tables import print_table
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt
+from understudy.pipelines.inference.verdict import Verdict, rows_needed
 from understudy.pipelines.methods.base import MethodPlan, NoiseLine
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Composed, describe, to_json
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.stating import at_most, spent_text
+from understudy.pipelines.publishing.manifest import verdict_fact
 from understudy.pipelines.publishing.targets.base import check_target
-from understudy.pipelines.releasing.advising import advise
+from understudy.pipelines.releasing.advising import advise, plan_verdict
 from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.approving import approve
 from understudy.pipelines.releasing.planning import plan_release
@@ -98,6 +100,7 @@ def show_plan(
     print_noise(plan.noise, rows.rows, plan.rows_a_count)
     _print_details(plan)
     print_counting(spec, plan, rows)
+    print_verdict(plan_verdict(plan, domain, rows.rows), rows)
     print_advice(advise(spec, plan, rows.rows), rows)
     click.echo()
     _print_fitness(fitness_of(spec, domain))
@@ -233,7 +236,15 @@ def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, lost: S
         "steps": list(plan.steps),
         "details": plan.details,
         "advice": None if advice is None else {**asdict(advice), "rows_from": rows.origin},
+        "verdict": _verdict_json(plan_verdict(plan, TableDomain.of(spec), rows.rows), rows),
         "fitness": [asdict(one) for one in fitness_of(spec, TableDomain.of(spec))],
         "types_lost": list(lost),
         "counting": None if counting is None else {**asdict(counting), "rows_from": rows.origin},
     }
+
+
+def _verdict_json(verdict: Verdict | None, rows: TableSize) -> dict[str, Any] | None:
+    fact = verdict_fact(verdict)
+    if fact is None or verdict is None:
+        return None
+    return {**fact.model_dump(mode="json"), "rows_needed": rows_needed(verdict), "rows_from": rows.origin}

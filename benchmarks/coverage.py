@@ -1,0 +1,307 @@
+"""How often intervals hold the truth, over sets, epsilons, kinds of question and releases (delta 1e-5, ADD_REMOVE).
+
+Figures `coverage.<set>.<epsilon>.<kind>.held`, the share of 95% intervals for the table that hold what the table
+answers, and `.width`, their mean width beside that of answering the same question alone with the whole budget
+(`alone`); `coverage.<set>.all.<kind>.held` over all epsilons. Groups of a question count if they have 1% of the rows;
+smaller ones are in `coverage.<set>.small.<kind>.held`. `empty` are cells that no row is in. The measurement is that of
+method privpgd with all pairs, its noise drawn as the flow draws it.
+
+`coverage.income-gap`: mean income of men less that of women, on 7,400 rows and 24 columns (NIST national 2019) at
+epsilon 1: `.held` for what the binned table answers and `.held_real` for its incomes before binning.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from benchmarks.support.figures import Figures
+from benchmarks.support.strategies import DELTA, residual_draws
+from benchmarks.support.tables import CodedTable, load_tables
+from understudy.pipelines.counting.counting import count_marginals
+from understudy.pipelines.counting.mechanism import noise_multiplier
+from understudy.pipelines.counting.released import RESIDUALS, residual_facts, residuals_by_name
+from understudy.pipelines.counting.residuals import differences
+from understudy.pipelines.counting.shares import subsets
+from understudy.pipelines.inference.answers import Answer
+from understudy.pipelines.inference.axes import group_value
+from understudy.pipelines.inference.estimating import Told, estimate
+from understudy.pipelines.inference.question import parse_question
+from understudy.pipelines.inference.residuals import residuals_of
+from understudy.pipelines.inference.verdict import verdict_of
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
+from understudy.pipelines.privacy.relation import Budget, Relation
+from understudy.pipelines.releasing.planning import plan_release
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.reading import spec_of
+from understudy.pipelines.table.coding.encode import encode
+from understudy.pipelines.table.columns import DomainColumn
+
+EPSILONS = ("2.5", "1", "0.2")
+Z95 = 1.959964
+MOST_GROUPS = 45
+SMALL = 0.01
+GAP_ROWS = 7_400
+COUNTS = 20
+"""The number of rows is one number a release: it is drawn as many times as often, by itself."""
+Group = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, what the table answers, and the width of asking it alone, group by group."""
+
+    kind: str
+    text: str
+    by: tuple[str, ...]
+    truth: dict[Group, float]
+    alone: dict[Group, float]
+    small: frozenset[Group] = frozenset()
+    """Groups with less than `SMALL` of the rows."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--releases", type=int, default=100)
+    parser.add_argument("--questions", type=int, default=8, help="of every kind")
+
+
+def run(args: argparse.Namespace) -> None:
+    figures = Figures(args.only)
+    for table in load_tables(args.data):
+        if figures.wants(f"coverage.{table.name}."):
+            _cover(table, figures, args)
+    if figures.wants("coverage.income-gap.") and (people := national_income(args.data)) is not None:
+        _income_gap(*people, figures, args.releases)
+
+
+def _cover(table: CodedTable, figures: Figures, args: argparse.Namespace) -> None:
+    columns, every, small = domain_of(table), defaultdict(list), defaultdict(list)
+    for epsilon in EPSILONS:
+        z = noise_multiplier(Budget(float(epsilon), DELTA), Relation.ADD_REMOVE, "rounded")
+        asked = list(_questions(table, columns, z, args.questions))
+        parsed = [parse_question(each.text) for each in asked]
+        held, widths = defaultdict(list), defaultdict(list)
+        sets = [tuple(sorted(table.columns.index(name) for name in question.names)) for question in parsed]
+        needed = {subset for clique in sets for subset in subsets(clique)}
+        draw = residual_draws(table, table.codes, float(epsilon), needed)
+        counted = residual_draws(table, table.codes, float(epsilon), {()})
+        for release in range(COUNTS * args.releases):
+            whole = release % COUNTS == 0
+            told = Told(draw() if whole else counted(), columns)
+            for each, question in zip(asked, parsed, strict=True):
+                if not whole and each.kind != "count":
+                    continue
+                for answer in estimate(question, told):
+                    group = tuple(answer.group[name] for name in each.by)
+                    if group in each.truth and answer.interval is not None:
+                        inside = answer.interval.low <= each.truth[group] <= answer.interval.high
+                        if group in each.small:
+                            small[each.kind].append(inside)
+                            continue
+                        held[each.kind].append(inside)
+                        widths[each.kind].append((answer.interval.high - answer.interval.low, each.alone[group]))
+        for kind, found in held.items():
+            every[kind] += found
+            name = f"coverage.{table.name}.{epsilon}.{kind}"
+            ours, theirs = np.array(widths[kind])[np.isfinite(np.array(widths[kind])[:, 0])].mean(axis=0)
+            figures.show(f"{name}.held", float(np.mean(found)))
+            figures.show(f"{name}.width", float(ours), "alone", float(theirs))
+    for name, pooled in (("all", every), ("small", small)):
+        for kind, found in pooled.items():
+            figures.show(f"coverage.{table.name}.{name}.{kind}.held", float(np.mean(found)))
+
+
+def domain_of(table: CodedTable) -> tuple[DomainColumn, ...]:
+    """Ordered columns and those of two values as whole numbers, the others as categories."""
+    return tuple(
+        DomainColumn(name, "integer", (), tuple(range(size + 1)), False, False, True)
+        if ordered or size == 2
+        else DomainColumn(name, "category", tuple(f"v{code}" for code in range(size)), (), False, False, False)
+        for name, size, ordered in zip(table.columns, table.sizes, table.ordered, strict=True)
+    )
+
+
+def _questions(table: CodedTable, columns: tuple[DomainColumn, ...], z: float, many: int) -> Iterator[Asked]:
+    """The same for every epsilon. Columns and values are those of rows drawn at random: not the easiest ones."""
+    rng = np.random.default_rng(7)
+    numbers = [place for place, column in enumerate(columns) if column.kind == "integer"]
+    groups = [place for place, column in enumerate(columns) if column.size <= MOST_GROUPS]
+    yield Asked("count", "count", (), {(): float(len(table.codes))}, {(): 2 * Z95 * z})
+    for _ in range(many):
+        x = int(rng.choice(numbers))
+        g, h = (int(place) for place in rng.permutation([place for place in groups if place != x])[:2])
+        row = table.codes[rng.integers(len(table.codes))]
+        yield from _about(table.codes, columns, x, g, h, row, z)
+
+
+def _about(
+    codes: np.ndarray, columns: tuple[DomainColumn, ...], x: int, g: int, h: int, row: np.ndarray, z: float
+) -> Iterator[Asked]:
+    size, top = columns[g].size, columns[x].size - 1
+    names = [f'"{column.name}"' for column in columns]
+    by, t = names[g], max(1, int(row[x]))
+    values = [group_value(columns[g], code) for code in range(size)]
+    of = codes[:, g]
+    counts = np.bincount(of, minlength=size).astype(float)
+    above = np.bincount(of, codes[:, x] >= t, size)
+    same = np.bincount(of, codes[:, h] == row[h], size)
+    totals = np.bincount(of, codes[:, x], size)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means, shares, parts = totals / counts, same / counts, above / counts
+    once = 2 * Z95 * z
+    named = _quoted(group_value(columns[h], int(row[h])))
+    here = _quoted(group_value(columns[g], int(row[g])))
+
+    def asked(kind: str, text: str, truth: np.ndarray, alone: np.ndarray | float, keep: np.ndarray) -> Asked:
+        widths = np.broadcast_to(alone, truth.shape)
+        kept = [code for code in range(size) if keep[code] and np.isfinite(truth[code])]
+        return Asked(
+            kind,
+            text,
+            (columns[g].name,),
+            {(values[code],): float(truth[code]) for code in kept},
+            {(values[code],): float(widths[code]) for code in kept},
+            frozenset((values[code],) for code in kept if counts[code] < SMALL * len(codes)),
+        )
+
+    def alone_ratio(ratio: np.ndarray, half: float, middle: float) -> np.ndarray:
+        """Of numerator (centred, at most `half`) and denominator, noised together."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(once * math.sqrt(2) * np.sqrt(half**2 + (ratio - middle) ** 2) / counts)
+
+    some = counts > 0
+    mean_alone, share_alone = alone_ratio(means, top / 2, top / 2), alone_ratio(shares, 0.5, 0.5)
+    yield asked("groups", f"count by {by}", counts, once, some)
+    yield asked("empty", f"count by {by} where {names[h]} = {named}", same, once, same == 0)
+    yield asked("cells", f"count by {by} where {names[h]} = {named}", same, once, same > 0)
+    yield asked("range", f"count by {by} where {names[x]} >= {t}", above, once, above > 0)
+    either = float(((codes[:, x] >= t) | (of == row[g])).sum())
+    yield Asked("either", f"count where {names[x]} >= {t} or {by} = {here}", (), {(): either}, {(): once})
+    yield asked("sum", f"sum({names[x]}) by {by}", totals, once * top, some)
+    yield asked("mean", f"mean({names[x]}) by {by}", means, mean_alone, some)
+    yield asked("share", f"share({names[h]} = {named}) by {by}", shares, share_alone, some)
+    yield asked("range-share", f"share({names[x]} >= {t}) by {by}", parts, alone_ratio(parts, 0.5, 0.5), some)
+    yield asked("parts", f"share by {by}", counts / len(codes), once / len(codes), some)
+    for level in (0.5, 0.9):
+        places, density = _quantiles(codes[:, x], of, size, top + 1, level)
+        with np.errstate(divide="ignore"):
+            alone = once * max(level, 1 - level) / density
+        yield asked(
+            "median" if level == 0.5 else "quantile", f"quantile({names[x]}, {level}) by {by}", places, alone, some
+        )
+    base = int(counts.argmax())
+    others = some & (np.arange(size) != base)
+    against = _quoted(values[base])
+    for kind, text, truth, alone in (
+        ("mean-difference", f"mean({names[x]})", means, mean_alone),
+        ("share-difference", f"share({names[h]} = {named})", shares, share_alone),
+    ):
+        both = np.sqrt(alone**2 + alone[base] ** 2)
+        yield asked(kind, f"{text} by {by} difference from {against}", truth - truth[base], both, others)
+    gap = counts - counts[base]
+    yield asked("count-difference", f"count by {by} difference from {against}", gap, once * math.sqrt(2), others)
+    ratio = counts / counts[base]
+    alone = once * np.sqrt(1 + ratio**2) / counts[base]
+    yield asked("count-ratio", f"count by {by} ratio to {against}", ratio, alone, others)
+    if means[base] > 0:
+        ratio = means / means[base]
+        alone = np.sqrt(mean_alone**2 + (ratio * mean_alone[base]) ** 2) / means[base]
+        yield asked("mean-ratio", f"mean({names[x]}) by {by} ratio to {against}", ratio, alone, others & (means > 0))
+
+
+def _quantiles(x: np.ndarray, of: np.ndarray, size: int, bins: int, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Of each group, with rows spread over a bin; and how many rows a bin holds there."""
+    table = np.zeros((size, bins))
+    np.add.at(table, (of, x), 1)
+    places, density = np.full(size, np.nan), np.full(size, np.nan)
+    for group in range(size):
+        below = np.r_[0, np.cumsum(table[group])]
+        wanted = level * below[-1]
+        if below[-1] == 0:
+            continue
+        place = int(np.flatnonzero((below[1:] >= wanted) & (table[group] > 0))[0])
+        places[group] = place + (wanted - below[place]) / table[group, place]
+        density[group] = table[group, place]
+    return places, density
+
+
+def national_income(data: Path) -> tuple[ReleaseSpec, pa.Table] | None:
+    """7,400 rows and all 24 columns of NIST's national set of 2019, by its own schema."""
+    folder = data / "nist2019"
+    if not (folder / "national2019.csv").exists():
+        return None
+    frame = pd.read_csv(folder / "national2019.csv", dtype=str, keep_default_na=False)
+    frame = frame.iloc[np.random.default_rng(5).permutation(len(frame))[:GAP_ROWS]]
+    columns: dict[str, Any] = {}
+    for name, facts in json.loads((folder / "national2019.json").read_text())["schema"].items():
+        nullable = bool(facts.get("has_null"))
+        if "values" in facts:
+            values = [str(value) for value in facts["values"] if not (nullable and str(value) == "N")]
+            columns[name] = {"type": "category", "values": values, "nullable": nullable}
+        else:
+            ends = {"min": float(facts["min"]), "max": float(facts["max"])}
+            columns[name] = {"type": "number", **ends, "bins": 32, "scale": "signed", "nullable": nullable}
+    spec = spec_of(
+        {
+            "name": "income-gap",
+            "source": {"uri": "memory", "snapshot": "2019"},
+            "privacy": {"account": "a", "epsilon": 1, "delta": DELTA},
+            "columns": columns,
+            "publish": {"to": "out"},
+        }
+    )
+    rows = {name: [None if value == "N" else value for value in frame[name]] for name in columns}
+    return spec, pa.table(rows)
+
+
+def _income_gap(spec: ReleaseSpec, rows: pa.Table, figures: Figures, releases: int) -> None:
+    planned = plan_release(spec)
+    domain, design = planned.domain, planned.plan.design
+    exact = count_marginals([encode(rows, domain)], domain.sizes, design.workload.measured[1:])
+    counts = residuals_by_name([np.array(rows.num_rows), *exact])
+    facts = residual_facts(design.workload, design.noise, domain, None)
+    asked = parse_question("mean(PINCP) by SEX difference from 2")
+
+    def answer(arrays: dict[str, np.ndarray]) -> tuple[Told, Answer]:
+        told = Told(residuals_of(Measurement(RESIDUALS, facts, arrays)), domain.columns)
+        [found] = estimate(asked, told)
+        return told, found
+
+    scaled = {
+        name: differences(math.prod(shape) * table.astype(np.int64).reshape(shape)).reshape(-1)
+        for (name, table), shape in zip(counts.items(), design.noise.shapes, strict=True)
+    }
+    truth = answer(scaled)[1].estimate
+    income = pd.to_numeric(pd.Series(rows["PINCP"].to_pylist()), errors="coerce")
+    real = income.groupby(pd.Series(rows["SEX"].to_pylist())).mean()
+    gap = float(real["1"] - real["2"])
+    held, held_real, widths, good = [], [], [], []
+    for _ in range(releases):
+        told, found = answer(design.noise.draw(counts, operating_system_randomness()))
+        assert found.interval is not None
+        assert truth is not None
+        held.append(found.interval.low <= truth <= found.interval.high)
+        held_real.append(found.interval.low <= gap <= found.interval.high)
+        widths.append(found.interval.high - found.interval.low)
+        good.append(verdict_of(told.residuals, domain.names).pair("SEX", "PINCP").grade == "good")
+    figures.show("coverage.income-gap.truth", gap)
+    figures.show("coverage.income-gap.truth_of_bins", truth)
+    figures.show("coverage.income-gap.held", float(np.mean(held)))
+    figures.show("coverage.income-gap.held_real", float(np.mean(held_real)))
+    figures.show("coverage.income-gap.width", float(np.mean(widths)))
+    figures.show("coverage.income-gap.called_good", float(np.mean(good)))
+
+
+def _quoted(value: Any) -> str:
+    return f"'{value}'"
