@@ -44,7 +44,7 @@ def test_plan_reads_no_row(clinic: Clinic, run: Run, monkeypatch: pytest.MonkeyP
 def test_plan_as_json(clinic: Clinic, run: Run) -> None:
     plan = json.loads(run("plan", clinic.spec, "--json").output)
     assert plan["charges"][0]["event"]["kind"] == "gaussian"
-    assert len(plan["noise"]) == 6 + 15
+    assert len(plan["noise"]) == 6 + 15 + 6 + 2  # columns, pairs, columns by level; levels and numbers of rows
 
 
 def test_plan_says_when_the_account_cannot_pay(clinic: Clinic, run: Run) -> None:

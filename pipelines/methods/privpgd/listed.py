@@ -192,7 +192,7 @@ def describe_listed(design: ListedDesign, domain: TableDomain) -> MethodPlan[Any
             **_who_pays(design, domain),
             **triples_details(design.triples),
         },
-        counted=tuple(_of_columns(design.counted, domain)),
+        counted=widest_of(_of_columns(design.counted, domain)),
         rows_a_count=math.sqrt(design.weights.max_rows) if design.weights else 1.0,
     )
 
@@ -260,9 +260,9 @@ def level_worth(weights: EntityWeights | None) -> float:
     return min(max(0.5, len(weights.levels) ** 2 / 18), 2.0) if weights else 1.0
 
 
-def _of_columns(cliques: Sequence[Clique], domain: TableDomain) -> dict[Clique, None]:
+def _of_columns(cliques: Sequence[Clique], domain: TableDomain) -> list[Clique]:
     """The cliques without the level, each once."""
-    return dict.fromkeys(tuple(c for c in clique if c < len(domain.columns)) for clique in cliques)
+    return list(dict.fromkeys(tuple(c for c in clique if c < len(domain.columns)) for clique in cliques))
 
 
 def _title(clique: Clique, domain: TableDomain) -> str:
