@@ -8,6 +8,7 @@ from pathlib import Path
 from prefect import flow
 
 from understudy.pipelines.publishing.targets.base import Published
+from understudy.pipelines.releasing.versions import means_the_table
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.approval import await_approval
 from understudy.tasks.books import open_books
@@ -23,6 +24,7 @@ from understudy.tasks.rolling import enter_period, look_ahead
 from understudy.tasks.select import select
 from understudy.tasks.telling.hooks import tell_failure
 from understudy.tasks.validate import validate
+from understudy.tasks.versions import fix_version
 
 
 @flow(
@@ -32,15 +34,23 @@ from understudy.tasks.validate import validate
     validate_parameters=True,
     on_failure=[tell_failure],
 )
-def release(spec: ReleaseSpec, base: Path = Path(), resume: bool = False, pay_again: bool = False) -> Published:
+def release(
+    spec: ReleaseSpec,
+    base: Path = Path(),
+    resume: bool = False,
+    pay_again: bool = False,
+    goes_on_for: tuple[str, ...] = (),
+) -> Published:
     """Publish a differentially private synthetic copy of the table that `spec` describes.
 
     Running it again is always safe: what was paid for is reused, what was published is left alone.
     """
     obey(spec, base)
     lend_credentials(spec)
-    plan = select(spec)
     books = open_books()
+    if means_the_table(spec):
+        spec = fix_version(spec, books, base, resume, goes_on_for)
+    plan = select(spec)
     if spec.rolling is not None:
         plan = enter_period(plan, books, base, resume, pay_again)
     approval = afford(plan, books, base, resume, pay_again)

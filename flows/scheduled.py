@@ -37,10 +37,15 @@ def name_of_the_run() -> str:
     on_failure=[tell_failure],
     on_crashed=[try_again_after_crash],
 )
-def scheduled_release(template: dict[str, Any], base: Path = Path(), at: dt.datetime | None = None) -> Published:
-    """Release the period that the run was scheduled in, or the one that holds `at`."""
+def scheduled_release(
+    template: dict[str, Any],
+    base: Path = Path(),
+    at: dt.datetime | None = None,
+    goes_on_for: tuple[str, ...] = (),
+) -> Published:
+    """Release the period that the run was scheduled in, or the one that holds `at`; or go on for runs that crashed."""
     require_pinned(template, base)
-    return release.fn(spec_at(template, at), base)
+    return release.fn(spec_at(template, at), base, goes_on_for=goes_on_for)
 
 
 def spec_at(template: dict[str, Any], at: dt.datetime | str | None) -> ReleaseSpec:

@@ -107,8 +107,11 @@ class Synthesizer:
         from understudy.pipelines.releasing.measuring import counted_here, given_source, measure
         from understudy.pipelines.releasing.payments import charges_known, payments_since
         from understudy.pipelines.releasing.planning import enter_period, plan_release
+        from understudy.pipelines.releasing.versions import means_the_table, named_so_before, no_versions
 
         books, planned = self._open(), plan_release(self.spec)
+        if means_the_table(self.spec) and not named_so_before(self.spec, books.ledger):
+            raise no_versions("a table passed from Python has none")
         self._open_account(books.ledger, planned.plan)
         known = charges_known(books.ledger, self.spec)
         if self.spec.rolling is not None:

@@ -23,6 +23,7 @@ from understudy.pipelines.publishing.stored import read_directory
 from understudy.pipelines.releasing.discretion import discreet
 from understudy.pipelines.releasing.measuring import counted_here, named_source
 from understudy.pipelines.releasing.planning import Planned, plan_release
+from understudy.pipelines.releasing.versions import means_the_table
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.coding.encode import encode
 from understudy.pipelines.table.columns import DomainColumn
@@ -38,6 +39,9 @@ MOST_SAMPLED = 500_000
 def compare_release(spec: ReleaseSpec, base: Path, release: str, labels: Sequence[str] = ()) -> Comparison:
     """Reads private rows and adds no noise: whatever comes out is as confidential as the table."""
     stored = read_directory(release)
+    if means_the_table(spec):  # the version that the release is of
+        released = spec.source.model_copy(update={"snapshot": stored.manifest.snapshot})
+        spec = spec.model_copy(update={"source": released})
     _require_same(spec, stored.manifest)
     planned = plan_release(spec)
     copy = Synthetic(_rows_of(stored.manifest, release), planned.domain)

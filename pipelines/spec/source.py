@@ -24,7 +24,8 @@ class SourceSpec(Public):
     snapshot: str = Field(
         min_length=1,
         max_length=200,
-        description="names the state of the data; a new one is a new, charged release; {{ month }} is filled in",
+        description="names the state of the data; a new one is a new, charged release; {{ month }} is filled in; "
+        "`table`: the version that a Delta or Iceberg table has when the run begins",
     )
     rows_are_public: bool = Field(
         False,

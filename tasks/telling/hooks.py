@@ -16,6 +16,7 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.flows import Flow
 from prefect.states import Scheduled
 
+from understudy.pipelines.spec.source import THE_TABLE
 from understudy.tasks.telling.events import announce
 
 MOST_TRIES = 3
@@ -38,12 +39,20 @@ def try_again_after_crash(flow: Flow[Any, Any], flow_run: FlowRun, state: State[
     with get_client(sync_client=True) as client:
         client.create_flow_run_from_deployment(
             flow_run.deployment_id,
-            parameters={**flow_run.parameters, "at": at},
+            parameters={**flow_run.parameters, "at": at, **_going_on(flow_run)},
             state=Scheduled(scheduled_time=dt.datetime.now(dt.UTC) + dt.timedelta(seconds=SECONDS_BEFORE * tries)),
             tags=[f"{_AGAIN}{tries}"],
             idempotency_key=f"understudy-again-{flow_run.id}",
             work_queue_name=flow_run.work_queue_name,
         )
+
+
+def _going_on(flow_run: FlowRun) -> dict[str, Any]:
+    """The runs that the next one goes on for, where it matters: the table may be at another version by then."""
+    given = flow_run.parameters.get("template", {})
+    if given.get("source", {}).get("snapshot") != THE_TABLE:
+        return {}
+    return {"goes_on_for": [*flow_run.parameters.get("goes_on_for", ()), str(flow_run.id)]}
 
 
 def _account(flow_run: FlowRun) -> str:

@@ -24,6 +24,7 @@ from understudy.pipelines.errors import SpecError, UnderstudyError
 from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.releasing.policy import pin_of
 from understudy.pipelines.releasing.rolling import new_period
+from understudy.pipelines.releasing.versions import means_the_table, require_versions
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.lists import with_lists
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -81,10 +82,13 @@ def read(path: Path) -> Deployable:
     check_schedule(spec)
     if spec.rolling is not None:
         new_period(spec)
-    if spec.schedule is not None and not has_placeholders(tree.get("source", {}).get("snapshot")):
+    require_versions(spec)
+    named = means_the_table(spec) or has_placeholders(tree.get("source", {}).get("snapshot"))
+    if spec.schedule is not None and not named:
         raise SpecError(
             f"{path}: source.snapshot is the same at every run, so only the first would release anything",
-            'name the period in it: snapshot: "{{ month }}" (or day, week, quarter, year; last_month for the last one)',
+            'name the period in it: snapshot: "{{ month }}" (or day, week, quarter, year; last_month for the last), or '
+            "let a Delta or Iceberg table name its version: `snapshot: table`",
         )
     return Deployable(path, json.loads(json.dumps(tree, default=_plain)), spec)
 

@@ -49,10 +49,12 @@ def checked(path: Path) -> str:
     from understudy.pipelines.drafting.writing import open_lines
     from understudy.pipelines.releasing.apart import require_apart
     from understudy.pipelines.releasing.planning import plan_release
+    from understudy.pipelines.releasing.versions import require_versions
     from understudy.pipelines.sources.opening import open_source
     from understudy.pipelines.spec.reading import load_spec, read_spec
 
     spec = load_spec(path)
+    require_versions(spec)
     planned = plan_release(spec)
     with closing(open_source(spec.source, path.parent, spec)):
         require_apart(spec, path.parent)

@@ -11,6 +11,7 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.releasing.rolling import entry_of
+from understudy.pipelines.releasing.versions import at_version
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.sources.identity import source_identity
 from understudy.pipelines.spec.reading import load_spec
@@ -20,6 +21,7 @@ from understudy.pipelines.table.domain import TableDomain
 def move(path: Path, reason: str, at: dt.datetime | None) -> None:
     spec = load_spec(path, at, any_snapshot=True)
     ledger = Ledger(Workspace.from_environment().ledger_url)
+    spec = at_version(spec, path.parent, ledger, resume=True)
     source = source_identity(spec.source, path.parent)
     if not source:
         raise SpecError("this process cannot tell which data source.uri names", "set the variable that it names")

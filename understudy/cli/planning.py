@@ -18,7 +18,7 @@ from understudy.cli.advising import print_advice, print_verdict, print_what_if
 from understudy.cli.estimating import TableSize, counting_estimate, print_counting, table_size, types_lost
 from understudy.cli.scheduling import check_schedule
 from understudy.cli.tables import print_table
-from understudy.pipelines.errors import BudgetRefused, ChargeBurnt
+from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, SourceError
 from understudy.pipelines.inference.verdict import Verdict, rows_needed
 from understudy.pipelines.methods.base import MethodPlan, NoiseLine
 from understudy.pipelines.privacy.accounting import composed_loss
@@ -32,6 +32,7 @@ from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.approving import approve
 from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.releasing.rolling import Entry, declared_steps, entry_of, forecast
+from understudy.pipelines.releasing.versions import at_version, means_the_table
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.sources.identity import source_identity
 from understudy.pipelines.sources.opening import open_source, place_of
@@ -55,6 +56,8 @@ def print_plan(
     what_if: Sequence[str] = (),
 ) -> None:
     spec = load_spec(path, at, any_snapshot=not as_json)  # `show_plan` judges it, by the ledger
+    if means_the_table(spec):
+        spec = _at_version(spec, path.parent)
     if what_if:
         print_what_if(spec, path.parent, what_if, assume_rows)
         return
@@ -73,6 +76,16 @@ def print_plan(
     else:
         lost = types_lost(spec, path.parent)
     show_plan(spec, plan, rows, source_identity(spec.source, path.parent), lost)
+
+
+def _at_version(spec: ReleaseSpec, base: Path) -> ReleaseSpec:
+    """With the version that a release would be of now; a table that is not there is no obstacle to a plan."""
+    try:
+        return at_version(spec, base, Ledger(Workspace.from_environment().ledger_url))
+    except SourceError as problem:
+        told = problem.problem
+    click.echo(f"   ! the table's version is not known here, so this is planned as if it were new: {told}", err=True)
+    return spec
 
 
 def show_plan(

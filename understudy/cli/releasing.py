@@ -23,6 +23,7 @@ from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.payments import charges_known, payments_since
 from understudy.pipelines.releasing.policy import Policy
 from understudy.pipelines.releasing.rolling import require_period
+from understudy.pipelines.releasing.versions import at_version
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec
@@ -56,6 +57,7 @@ def release_and_report(
     ledger = books.ledger
     ledger.account(spec.privacy.account)  # or refuse before anything starts
     require_period(ledger, spec)
+    spec = at_version(spec, base, ledger, resume=resume)
     known = charges_known(ledger, spec)
     tell_if_made(workspace)
     click.echo(f"releasing {spec.name}, snapshot {spec.source.snapshot} ...", err=True)
