@@ -6,7 +6,7 @@ DEMO := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile storm soak matrix demo-size reference proofs clean
+.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile storm soak mutants audit matrix demo-size reference proofs clean
 
 demo: $(DEMO)
 	$(BIN)/understudy demo
@@ -79,6 +79,14 @@ hostile: $(STAMP)
 # Eight rounds of eight concurrent releases, most of them killed, on both databases; about twenty minutes.
 storm: $(STAMP)
 	$(BIN)/python -m tests.cli.storm build/storm-$$$$
+
+# A hundred privacy bugs, each planted in a copy of the tree: its named test must fail. About twenty minutes; ONLY="a b" plants some.
+mutants: $(STAMP)
+	$(BIN)/python -m tests.mutants.run $(if $(ONLY),--only $(ONLY))
+
+# The long audit: ten thousand pairs of neighbours a method, 20,000 releases of each worst case; under three hours. SEED=2 tries others.
+audit: $(STAMP)
+	$(BIN)/understudy audit --pairs 10000 --releases 20000 --seed $(or $(SEED),1) --out docs/audit.md
 
 soak: $(STAMP)
 	$(BIN)/pytest -q -s -m soak

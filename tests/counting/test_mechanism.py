@@ -162,3 +162,12 @@ def test_opendp_noise_is_charged_as_zcdp_and_costs_more_noise() -> None:
     assert discrete.stds[0] > rounded.stds[0]
     noisy = discrete.draw(marginals_by_name(counts_of([])), operating_system_randomness())
     assert noisy["marginal_2"].shape == (3, 4)
+
+
+def test_stacked_marginals_are_counted_one_by_one() -> None:
+    """Three columns' counts side by side in one array are moved by a row in three places."""
+    alone = MarginalNoise((5.0,), Relation.ADD_REMOVE, Unit())
+    stacked = replace(alone, stacked=3)
+    assert isinstance(stacked.event, Gaussian)
+    assert stacked.event.noise_multiplier == pytest.approx(5 / math.sqrt(3))
+    assert MarginalNoise((5.0,) * 3, Relation.ADD_REMOVE, Unit()).event == stacked.event != alone.event

@@ -252,6 +252,21 @@ def generate(
 
 
 @main.command()
+@click.argument("spec", required=False, type=click.Path(path_type=Path))
+@click.option("--pairs", type=click.IntRange(0), default=400, show_default=True, help="Neighbouring tables a method.")
+@click.option("--releases", type=click.IntRange(0), default=2000, show_default=True,
+              help="Complete releases of each of two tables that are told apart.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Other made tables, other draws.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("audit.md"), show_default=True)
+@AT
+def audit(spec: Path | None, pairs: int, releases: int, seed: int, out: Path, at: datetime | None) -> None:
+    """Attack the promises of SPEC, or of every method, on made tables; write one page. Reads no row, costs nothing."""
+    from understudy.cli.auditing import run_audit
+
+    run_audit(spec, pairs, releases, seed, out, with_zone(at))
+
+
+@main.command()
 def schema() -> None:
     """The same as `understudy spec schema`."""
     print_schema()

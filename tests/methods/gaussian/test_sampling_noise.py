@@ -15,7 +15,9 @@ from understudy.pipelines.methods.gaussian.fitting import fitted_normal
 from understudy.pipelines.methods.gaussian.layout import Layout
 from understudy.pipelines.methods.gaussian.method import GaussianMethod
 from understudy.pipelines.methods.gaussian.moments import MAX_GRID, exact_products
+from understudy.pipelines.methods.gaussian.pseudo_records import curve
 from understudy.pipelines.methods.gaussian.rounded_normals import rounded_normals
+from understudy.pipelines.methods.gaussian.sampling_noise import SampleNoise
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
 from understudy.pipelines.privacy.relation import Relation
@@ -83,6 +85,16 @@ def test_the_size_of_the_output_is_public(doubles: SimpleNamespace) -> None:
         assert made.measured.arrays.keys() == {"records"}
         with pytest.raises(SpecError, match="bought 60 samples"):
             GaussianMethod().generate(made.measured, spec, made.domain, 61, lambda *_: None)
+
+
+def test_the_fit_has_the_pseudo_records_that_its_event_counts_on(doubles: SimpleNamespace) -> None:
+    """The theorem's bound is far from tight, so that fewer of them would not show in the distance of neighbours."""
+    layout = Layout.of(TableDomain.of(doubles.make_spec(COLUMNS)), None, MAX_GRID)
+    corner = exact_products(pa.table({"x": [1.0], "y": [100]}).to_batches(), layout, 1)[0]
+    for pseudo in (150, 1000):
+        noise = SampleNoise(10, 2, pseudo, Relation.ADD_REMOVE)
+        assert noise.event == curve(10, 2, pseudo, Relation.ADD_REMOVE)
+        np.testing.assert_allclose(noise.fitted(corner, layout).mean, 1 / (pseudo + 1))
 
 
 def test_neighbours_take_the_same_steps_and_fit_within_the_theorem(doubles: SimpleNamespace) -> None:

@@ -165,3 +165,27 @@ def test_a_step_with_nobody_in_it_is_pure_noise(seeded):
     released, _ = release_steps(rows, labels, 0, 3, STEPS, seeded(1))
     assert released.shape == (3, 2, STEPS.numbers)
     assert abs(np.std(released) / STEPS.sigma - 1) < 0.2
+
+
+@pytest.mark.parametrize("design", [ONCE, STEPS, replace(ONCE, relation=Relation.REPLACE_ONE, rows_a_unit=3)])
+def test_the_event_is_that_of_the_noise_drawn(design, seeded):
+    """The noise multiplier of the event, times what one unit moves, is the spread of a release of nobody."""
+    if design.release == "once":
+        released, event = release_once(np.zeros((2, design.numbers), dtype=np.int64), design, seeded(4))
+        multiplier = event.noise_multiplier
+    else:
+        released, event = release_steps(*records(0), 0, 40, design, seeded(4))
+        assert (event.event.rate, event.count) == (design.rate, 40)
+        multiplier = event.event.event.noise_multiplier
+    scale = np.std(released) / (multiplier * design.sensitivity)
+    assert abs(scale - 1) < 5 / math.sqrt(2 * released.size)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.4])
+def test_a_record_is_in_a_step_as_often_as_is_charged(rate, seeded):
+    """With next to no noise the count of its class tells in which steps it was."""
+    design = replace(STEPS, rate=rate, noise_multiplier=0.001)
+    released, event = release_steps(*records(1), 0, 2000, design, seeded(6))
+    present = np.rint(released[:, :, -1] / design.count_weight).sum()
+    assert event.event.rate == rate
+    assert abs(present - 2000 * rate) < 5 * math.sqrt(2000 * rate * (1 - rate))

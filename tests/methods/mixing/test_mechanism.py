@@ -11,7 +11,13 @@ from hypothesis.extra.numpy import arrays
 from understudy.pipelines.methods.mixing import mechanism
 from understudy.pipelines.methods.mixing.fixed_size import fixed_size_curve
 from understudy.pipelines.methods.mixing.grid import clip_rows, on_grid, placed
-from understudy.pipelines.methods.mixing.mechanism import MixtureDesign, exact_sums, release_mixtures
+from understudy.pipelines.methods.mixing.mechanism import (
+    ClassRecords,
+    MixtureDesign,
+    SliceNoise,
+    exact_sums,
+    release_mixtures,
+)
 from understudy.pipelines.methods.mixing.statistics import NORM_BOUND, StatisticsDesign, exact_statistics
 from understudy.pipelines.privacy.events import Gaussian, PoissonSampled, SelfComposed
 from understudy.pipelines.privacy.noise.sampling import Draw
@@ -187,3 +193,22 @@ def test_statistics_move_by_at_most_their_sensitivity(rows, removed):
         change = exact_statistics(rows, labels, 3, design) - exact_statistics(rows[keep], labels[keep], 3, design)
         assert sum(int(v) ** 2 for v in change.ravel()) <= design.sensitivity**2 * (1 + 1e-12)
         assert np.flatnonzero(change.any(axis=1)).tolist() == [labels[removed]]
+
+
+@pytest.mark.parametrize(("scale", "accepted"), [(1.0, True), (0.97, False), (1.03, False)])
+def test_statistics_have_the_noise_that_is_charged(scale, accepted, seeded):
+    """Statistics of nobody are pure noise, of the multiplier that the event claims times the sensitivity."""
+    design = StatisticsDesign(1.0, True, True, 1.5)
+    assert design.event == Gaussian(1.5)
+    noise = design.draw(np.zeros((10, 20_001), dtype=np.int64), seeded(5))["statistics"].astype(float)
+    sigma = scale * 1.5 * design.sensitivity
+    score = (np.square(noise).mean() / sigma**2 - 1) / np.sqrt(2 / noise.size)
+    assert bool(abs(score) < 4) is accepted
+
+
+def test_a_slice_never_holds_more_than_it_charges(seeded):
+    rows = records_of(1, 20, POISSON)
+    noise = SliceNoise(POISSON, 3)
+    exact = ClassRecords(rows, [np.arange(10), np.arange(10, 20)], [7, 2])
+    assert len(noise.draw(exact, seeded(1))["sums"]) == 3 + 2
+    assert noise.event == POISSON.event(3)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.randomness import SeededWords
-from understudy.pipelines.counting.counting import count_marginals
+from understudy.pipelines.counting.counting import LocalTable, count_marginals
 from understudy.pipelines.counting.released import noisy_total, released_marginals, title
 from understudy.pipelines.counting.triples import chosen_triples
 from understudy.pipelines.errors import SpecError
@@ -20,8 +20,9 @@ from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
 from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
 from understudy.pipelines.privacy.relation import Relation
+from understudy.pipelines.sources.memory import ArrowSource
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.spec.reading import parse_spec, spec_of
 from understudy.pipelines.table.coding.decode import decode
 from understudy.pipelines.table.coding.encode import encode
 from understudy.pipelines.table.domain import TableDomain
@@ -203,6 +204,20 @@ def test_with_two_columns_auto_is_all_pairs() -> None:
     spec, pairs = parse_spec(two), parse_spec(two.replace("auto", "all-2way"))
     domain, method = TableDomain.of(spec), PrivPGDMethod()
     assert method.plan(spec, domain).charges == method.plan(pairs, domain).charges
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_of_entities_and_of_rows_that_come_and_go_no_total_is_told(relation: str) -> None:
+    entities = spec_with(relation=relation).model_dump(mode="json")
+    entities["privacy"]["unit"] = {"entity": "who", "max_rows": 2}
+    for spec in (spec_of(entities), spec_with(relation="add_remove")):
+        domain = TableDomain.of(spec)
+        plan = PrivPGDMethod().plan(spec, domain)
+        rows = MemoryTable(domain).table.append_column("who", pa.array(np.arange(8000)))
+        table = LocalTable(ArrowSource(rows), domain, spec.privacy.protected_unit, b"k" * 32)
+        measured = PrivPGDMethod().measure(table, spec, plan, Till())
+        assert measured.facts["public_total"] is None
+        assert "8000" not in str(dict(measured.facts))
 
 
 def test_a_foreign_table_does_not_agree() -> None:

@@ -44,6 +44,8 @@ DRAWERS = {
     PIPELINES / "counting" / "adaptive.py",  # a round asks the noise of the marginal that it chose
     PIPELINES / "methods" / "gaussian" / "pairs.py",
     PIPELINES / "methods" / "mixing" / "trial.py",  # public rows, numpy's words
+    PIPELINES / "auditing" / "replay.py",  # made rows, words that are the same twice
+    PIPELINES / "auditing" / "moves.py",  # the same
 }
 ENTROPY = {"urandom", "getrandom", "SystemRandom", "token_bytes", "token_hex", "randbits", "_OperatingSystem"}
 
@@ -92,6 +94,17 @@ def test_nobody_but_the_door_draws():
     found = {path for path, text in texts.items() for node in ast.walk(ast.parse(text)) if is_draw(node)}
     assert found <= DRAWERS, sorted(found - DRAWERS)
     assert DOOR in found
+
+
+def test_the_audit_opens_no_source_and_nothing_that_releases_knows_it():
+    """Its words can be foretold, so no private row may come near them."""
+    auditing = {path: path.read_text() for path in modules() if "auditing" in path.parent.name}
+    assert auditing
+    sources = {"open_source", "named_source", "named_table", "Purchases", "MeasurementStore", "Ledger"}
+    assert offenders(sources, set(), auditing) == []
+    others = {path: path.read_text() for path in modules() if path not in auditing}
+    found = [path.name for path, text in others.items() if "pipelines.auditing" in text]
+    assert set(found) <= {"auditing.py"}  # the command
 
 
 def test_nothing_is_decided_from_what_a_plan_prints():

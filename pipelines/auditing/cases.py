@@ -1,0 +1,84 @@
+"""Releases that are attacked where nobody names a spec: every method and mode, both relations, rows and people."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from understudy.pipelines.releasing.planning import Planned, plan_release
+from understudy.pipelines.spec.reading import parse_spec
+
+_SPEC = """
+name: audited
+source: {{uri: made.parquet, snapshot: "1"}}
+privacy: {{account: audit, epsilon: {epsilon}, delta: 1e-6{privacy}}}
+columns:
+{columns}
+method: {{name: {method}}}
+publish: {{to: releases/}}
+"""
+_NUMBERS = """
+  length: {type: number, min: 0, max: 10, bins: 4}
+  width: {type: number, min: -5, max: 5, bins: 3, nullable: true}
+"""
+_TABLE = (
+    _NUMBERS
+    + """
+  petals: {type: integer, min: 0, max: 40, bins: 4}
+  seen: {type: date, min: 2026-01-01, max: 2026-12-31, bins: month, nullable: true}
+  wild: {type: boolean, nullable: true}
+  kind: {type: category, values: [rose, daisy], other: true}
+"""
+)
+_LABELLED = _NUMBERS + "  kind: {type: category, values: [rose, daisy], other: true}\n"
+_PICTURES = """
+  kind: {type: category, values: [dot, bar], other: true}
+  image: {type: tensor, shape: [3, 3], min: 0, max: 255}
+"""
+_REPLACED, _PEOPLE = ", relation: replace_one", ", unit: {entity: who, max_rows: 3}"
+_KERNEL = "kernel, label: kind, rows: 60, frequencies: 20"
+_MIXING = "mixing, label: kind, rows: 60, records: 20, order: 4"
+_STATISTICS = ", statistics: {s: {where: {kind: [rose]}, use: keep}, t: {where: {length: {max: 3}}, use: hide}}"
+_ADAPTIVE = "privpgd, marginals: adaptive, rounds: 1"
+
+CASES: dict[str, tuple[str, str, str]] = {
+    "privpgd": ("privpgd", "", _TABLE),
+    "privpgd, replaced": ("privpgd", _REPLACED, _TABLE),
+    "privpgd, people": ("privpgd", _PEOPLE, _TABLE),
+    "privpgd, people replaced": ("privpgd", _PEOPLE + _REPLACED, _TABLE),
+    "privpgd, triples": ("privpgd, marginals: all-3way", "", _LABELLED),
+    "privpgd, auto": ("privpgd, marginals: auto", _PEOPLE, _TABLE),
+    "privpgd, auto replaced": ("privpgd, marginals: auto", _REPLACED, _TABLE),
+    "privpgd, statistics": ("privpgd" + _STATISTICS, _REPLACED, _TABLE),
+    "privpgd, quality": ("privpgd", ", quality: 0.02" + _PEOPLE, _TABLE),
+    "privpgd, opendp": ("privpgd", ", noise: opendp" + _REPLACED, _TABLE),
+    "privpgd, adaptive": (_ADAPTIVE, "", _LABELLED),
+    "privpgd, adaptive people replaced": (_ADAPTIVE, _PEOPLE + _REPLACED, _LABELLED),
+    "gaussian": ("gaussian", "", _TABLE),
+    "gaussian, replaced by class": ("gaussian, label: kind", _REPLACED, _TABLE),
+    "gaussian, people": ("gaussian", _PEOPLE, _TABLE),
+    "gaussian, fixed centre": ("gaussian, centre: fixed", "", _TABLE),
+    "gaussian, fixed centre replaced": ("gaussian, centre: fixed", _REPLACED, _TABLE),
+    "gaussian, fixed centre people replaced": ("gaussian, centre: fixed", _PEOPLE + _REPLACED, _TABLE),
+    "gaussian, copula": ("gaussian, mode: copula", "", _TABLE),
+    "gaussian, copula people replaced": ("gaussian, mode: copula", _PEOPLE + _REPLACED, _TABLE),
+    "gaussian, sampling noise": ("gaussian, mode: sampling-noise, rows: 9, batches: 2", "", _NUMBERS),
+    "gaussian, sampling noise replaced": ("gaussian, mode: sampling-noise, rows: 9", _REPLACED, _NUMBERS),
+    "kernel": (_KERNEL, "", _PICTURES),
+    "kernel, replaced": (_KERNEL, _REPLACED, _LABELLED),
+    "kernel, people": (_KERNEL, _PEOPLE, _PICTURES),
+    "kernel, steps": (_KERNEL + ", release: steps, rate: 0.1, steps: 7", "", _PICTURES),
+    "mixing": (_MIXING, "", _LABELLED),
+    "mixing, fixed size": (_MIXING + ", sampler: fixed", "", _LABELLED),
+    "mixing, bought scales": (_MIXING + ", scale: bought", "", _LABELLED),
+    "mixing, at once": (
+        _MIXING + ", class_sizes: {rose: 30, daisy: 30, other: 1}, centre: bounds",
+        "",
+        _LABELLED,
+    ),
+}
+
+
+@lru_cache(maxsize=64)
+def planned_case(name: str, epsilon: str = "2") -> Planned:
+    method, privacy, columns = CASES[name]
+    return plan_release(parse_spec(_SPEC.format(method=method, privacy=privacy, columns=columns, epsilon=epsilon)))

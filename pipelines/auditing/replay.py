@@ -1,0 +1,217 @@
+"""Record and replay: a table and its neighbour go through the same release, and whatever may be seen is compared.
+
+D is measured with recorded randomness. D' is measured with what D's release *gave out* handed back at every purchase,
+so that each later question is asked after the same history: that is the setting in which adaptive composition needs
+every step to hold by itself. Compared are
+
+- what enters each draw, in the noise's own measure, with what its event pays for (`moves`);
+- the draws: their number, stages, events, shapes and types, and for noise that is simply added the number of words
+  asked for and the noise itself, which must be the same numbers;
+- everything that is stored beside them (facts), and what the method makes of it all;
+- whether it ends: an exception that one table causes and the other does not tells them apart, and so does its text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.pipelines.auditing.moves import moved
+from understudy.pipelines.auditing.words import ReplayedWords, same_copies, with_words
+from understudy.pipelines.canonical import canonical_json
+from understudy.pipelines.counting.adaptive import RoundNoise
+from understudy.pipelines.counting.mechanism import MarginalNoise
+from understudy.pipelines.counting.residuals import ResidualNoise, differences
+from understudy.pipelines.counting.triples import TriplesNoise
+from understudy.pipelines.methods.gaussian.mechanism import MomentNoise
+from understudy.pipelines.methods.gaussian.pairs import ProductNoise
+from understudy.pipelines.methods.kernel.mechanism import EMBEDDING, OnceNoise
+from understudy.pipelines.methods.mixing.statistics import StatisticsDesign
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
+from understudy.pipelines.releasing.measuring import counted_here, given_source
+from understudy.pipelines.releasing.planning import Planned
+from understudy.pipelines.sources.base import Source
+from understudy.pipelines.spec.model import ReleaseSpec
+
+ADDED = (MarginalNoise, ResidualNoise, MomentNoise, ProductNoise, OnceNoise, StatisticsDesign)
+"""Noises that are a sum of exact numbers and draws: the same words then give the same draws, whatever the numbers."""
+
+
+CHOOSING = (RoundNoise, TriplesNoise)
+"""Noises whose draw also chooses what is released, so that the shapes of a second draw may be others."""
+
+Opened = Callable[[pa.Table, ReleaseSpec], Source]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One purchase as an onlooker sees it, and the exact numbers that nobody sees."""
+
+    charge: PlannedCharge
+    mechanism: Mechanism[Any]
+    released: Measurement
+    calls: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one pair of neighbours showed. `share` is the largest part of what was paid for that was used."""
+
+    share: float
+    excesses: tuple[str, ...]
+    differences: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        return not self.excesses and not self.differences
+
+
+class Recorder:
+    """Sells to D, and remembers."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self.steps: list[Step] = []
+
+    def __call__(self, charge: PlannedCharge, mechanism: Mechanism[Any]) -> Measurement:
+        released, calls = drawn(mechanism, self._seed + len(self.steps))
+        self.steps.append(Step(charge, mechanism, released, calls))
+        return released
+
+
+class Replayer(Recorder):
+    """Sells to D' what D was sold. Its own draw is only looked at, where anybody looks."""
+
+    def __init__(self, seed: int, recorded: list[Step], draws: bool = True) -> None:
+        super().__init__(seed)
+        self._recorded, self._draws = recorded, draws
+
+    def __call__(self, charge: PlannedCharge, mechanism: Mechanism[Any]) -> Measurement:
+        place = len(self.steps)
+        before = self._recorded[place] if place < len(self._recorded) else None
+        if before is not None and not self._draws:
+            self.steps.append(Step(charge, mechanism, before.released, before.calls))
+        else:
+            super().__call__(charge, mechanism)
+        return self.steps[-1].released if before is None else before.released
+
+
+def drawn(mechanism: Mechanism[Any], seed: int) -> tuple[Measurement, tuple[int, ...]]:
+    """What the mechanism gives with these words, and what it asked for."""
+    words = ReplayedWords(seed)
+    released = replace(mechanism, noise=with_words(mechanism.noise)).draw(words)
+    return released, tuple(words.calls)
+
+
+def measured(planned: Planned, table: pa.Table, purchase: Recorder, opened: Opened = given_source) -> Measurement | str:
+    """The release's private part; or how it failed."""
+    try:
+        with closing(opened(table, planned.spec)) as source:
+            return planned.method.measure(counted_here(source, planned), planned.spec, planned.plan, purchase)
+    except Exception as error:  # whatever one table can cause is an outcome
+        return f"{type(error).__name__}: {error}"
+
+
+def replayed(
+    planned: Planned, table: pa.Table, neighbour: pa.Table, seed: int, opened: Opened = given_source
+) -> Outcome:
+    """`opened` makes a source of a made table: by default as a Python program would pass it."""
+    one = Recorder(seed)
+    with same_copies(seed):
+        first = measured(planned, table, one, opened)
+    other = Replayer(seed, one.steps)
+    with same_copies(seed):
+        second = measured(planned, neighbour, other, opened)
+    differences = [*_ended(first, second), *_flow(one.steps, other.steps)]
+    shares, excesses = [Fraction(0)], []
+    for step, twin in zip(one.steps, other.steps, strict=False):
+        if step.mechanism.event != twin.mechanism.event or type(step.mechanism.noise) is not type(twin.mechanism.noise):
+            continue  # told already
+        share = moved(step.mechanism.noise, step.mechanism.exact, twin.mechanism.exact)
+        shares.append(share)
+        if share > 1:
+            excesses.append(f"{step.charge.stage}: {float(share) ** 0.5:.6g} times what its event pays for")
+        differences += _draws(step, twin)
+    return Outcome(float(max(shares)) ** 0.5, tuple(excesses), tuple(differences))
+
+
+def _ended(first: Measurement | str, second: Measurement | str) -> list[str]:
+    if isinstance(first, str) or isinstance(second, str):
+        return [f"a measurement failed: {each}" for each in (first, second) if isinstance(each, str)]
+    if told(first) != told(second):
+        return ["the measurements differ although the same numbers were released"]
+    return []
+
+
+def told(measurement: Measurement) -> tuple[Any, ...]:
+    """All of a measurement that may be seen, in one comparable value."""
+    arrays = {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in measurement.arrays.items()}
+    return measurement.kind, canonical_json(dict(measurement.facts)), arrays
+
+
+def _flow(one: list[Step], other: list[Step]) -> list[str]:
+    found = []
+    if [step.charge for step in one] != [step.charge for step in other]:
+        found.append(f"other purchases: {len(one)} and {len(other)}")
+    for step, twin in zip(one, other, strict=False):
+        stage = step.charge.stage
+        if step.mechanism.event != twin.mechanism.event:
+            found.append(f"{stage}: another event")
+        if step.mechanism.event != step.charge.event:
+            found.append(f"{stage}: the event of what is drawn is not the one that is charged")
+        if canonical_json(dict(step.mechanism.facts)) != canonical_json(dict(twin.mechanism.facts)):
+            found.append(f"{stage}: other facts are stored")
+        chosen = isinstance(step.mechanism.noise, CHOOSING)
+        if not chosen and _shapes(step.released.arrays) != _shapes(twin.released.arrays):
+            found.append(f"{stage}: draws of another shape")
+    return found
+
+
+def _shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    return {name: (array.dtype.str, array.shape) for name, array in arrays.items()}
+
+
+def _draws(step: Step, twin: Step) -> list[str]:
+    """Of noise that is added: as many words, whole numbers, and the very same noise."""
+    noise, stage = step.mechanism.noise, step.charge.stage
+    if not isinstance(noise, ADDED):
+        return []
+    found = []
+    if step.calls != twin.calls:
+        found.append(f"{stage}: another number of words was asked for")
+    if not all(np.issubdtype(array.dtype, np.integer) for array in step.released.arrays.values()):
+        found.append(f"{stage}: something is released in floats")
+    elif _shapes(step.released.arrays) == _shapes(twin.released.arrays):
+        exact, others = (released_without_noise(noise, each.mechanism.exact) for each in (step, twin))
+        for name, array in step.released.arrays.items():
+            if not np.array_equal(array - exact[name], twin.released.arrays[name] - others[name]):
+                found.append(f"{stage}: the noise of {name} depends on the table")
+    return found
+
+
+def released_without_noise(noise: Any, exact: Any) -> Mapping[str, np.ndarray]:
+    """What noise that is added would release if it were none."""
+    match noise:
+        case MarginalNoise():
+            return {name: np.asarray(counts, np.int64) for name, counts in exact.items()}
+        case ResidualNoise():
+            names = list(exact)
+            found = {
+                name: differences(math.prod(shape) * np.asarray(exact[name], np.int64).reshape(shape)).reshape(-1)
+                for name, shape in zip(names, noise.shapes, strict=False)
+            }
+            return found | {name: np.asarray(exact[name], np.int64) for name in names[len(noise.shapes) :]}
+        case MomentNoise() | ProductNoise():
+            return {block.name: block.query(exact) for block in noise.blocks}
+        case OnceNoise():
+            return {EMBEDDING: exact}
+        case _:
+            return {"statistics": exact}

@@ -1,0 +1,127 @@
+"""Record and replay of generated neighbours: no pair moves more than was paid for, and none can be told apart."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.methods import test_door
+from understudy.pipelines.auditing.cases import CASES, planned_case
+from understudy.pipelines.auditing.made import made_pair
+from understudy.pipelines.auditing.moves import FAR, moved
+from understudy.pipelines.auditing.replay import Outcome, Recorder, measured, replayed
+from understudy.pipelines.counting.residuals import ResidualNoise
+from understudy.pipelines.methods.privpgd import listed
+from understudy.pipelines.privacy.relation import Relation
+from understudy.pipelines.releasing.planning import Planned, plan_release
+from understudy.pipelines.spec.plugins import METHODS, names
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    test_door.shrink(monkeypatch.setattr)
+
+
+@lru_cache(maxsize=64)
+def planned_at_the_door(case: str) -> Planned:
+    return plan_release(test_door.spec_of(case))
+
+
+def outcome(planned: Planned, choose: random.Random) -> Outcome:
+    pair = made_pair(planned.spec, choose)
+    return replayed(planned, pair.table, pair.neighbour, choose.randrange(2**32))
+
+
+@pytest.mark.parametrize("case", CASES)
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(choose=st.randoms(use_true_random=False))
+def test_no_pair_of_neighbours_is_told_apart(case: str, choose: random.Random) -> None:
+    found = outcome(planned_case(case), choose)
+    assert found.holds, found
+
+
+@pytest.mark.parametrize("case", test_door.CASES)
+@settings(max_examples=5, deadline=None, derandomize=True)
+@given(choose=st.randoms(use_true_random=False))
+def test_nor_at_any_door(case: str, choose: random.Random) -> None:
+    """Whatever method and mode the tests of the door know, also those that came later than the audit."""
+    found = outcome(planned_at_the_door(case), choose)
+    assert found.holds, found
+
+
+def test_every_method_relation_and_unit_is_attacked() -> None:
+    specs = [planned_case(case).spec for case in CASES]
+    assert {spec.method.name for spec in specs} == set(names(METHODS))
+    for relation in Relation:
+        for entity in (None, "who"):
+            assert any((s.privacy.relation, s.privacy.unit.entity) == (relation, entity) for s in specs)
+
+
+@pytest.mark.parametrize("case", ["privpgd", "gaussian, fixed centre", "kernel", "mixing"])
+def test_what_is_paid_for_is_reached_so_that_the_measure_is_not_slack(case: str) -> None:
+    planned, choose = planned_case(case), random.Random(5)
+    assert max(outcome(planned, choose).share for _ in range(40)) > 0.98
+
+
+def test_a_unit_too_many_is_an_excess() -> None:
+    planned = planned_case("privpgd, people")
+    rows = [dict.fromkeys(("length", "width", "petals", "seen", "wild")) | {"kind": "rose"}] * 3
+    table = pa.Table.from_pylist([{**row, "who": 1} for row in rows] or [], schema=_schema())
+    two_more = pa.Table.from_pylist([{**row, "who": who} for row in rows for who in (1, 2, 3)], schema=_schema())
+    assert replayed(planned, table, two_more, 1).excesses
+
+
+def test_a_fact_that_differs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listed, "_total_is_public", lambda spec: True)
+    planned = planned_case("privpgd")
+    pair = made_pair(planned.spec, random.Random(3))
+    assert "marginals: other facts are stored" in replayed(planned, pair.table, pair.neighbour, 1).differences
+
+
+def test_noise_that_depends_on_the_table_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = ResidualNoise.draw
+
+    def quieter(noise: ResidualNoise, exact: Any, randomness: Any) -> Any:
+        total = next(iter(exact.values())).sum()
+        return draw(replace(noise, stds=tuple(std * (1 + 0.1 * (total % 2)) for std in noise.stds)), exact, randomness)
+
+    monkeypatch.setattr(ResidualNoise, "draw", quieter)
+    planned = planned_case("privpgd")
+    pair = made_pair(planned.spec, random.Random(3))
+    assert any("depends on the table" in each for each in replayed(planned, pair.table, pair.neighbour, 1).differences)
+
+
+def test_a_failure_is_seen() -> None:
+    planned = planned_case("privpgd")
+    table = pa.table({"length": [1.0]})
+    assert replayed(planned, table, table, 1).differences
+
+
+def test_what_is_compared_is_exact() -> None:
+    """A residual that moves by one unit more than is paid for, in the last place, is found."""
+    planned, seller = planned_case("privpgd"), Recorder(1)
+    measured(planned, made_pair(planned.spec, random.Random(1)).table, seller)
+    [step] = seller.steps
+    noise, exact = step.mechanism.noise, step.mechanism.exact
+    assert moved(noise, exact, exact) == 0
+    first = next(iter(exact))
+    assert moved(noise, exact, {**exact, first: exact[first] + 10**6}) > 1
+    assert moved(noise, exact, {name: exact[name] for name in list(exact)[1:]}) == FAR
+
+
+def test_noise_without_a_measure_is_an_error() -> None:
+    with pytest.raises(NotImplementedError, match=r"auditing/moves\.py"):
+        moved(object(), np.zeros(1), np.zeros(1))
+
+
+def _schema() -> pa.Schema:
+    types = {"length": pa.float64(), "width": pa.float64(), "petals": pa.int64(), "seen": pa.date32()}
+    return pa.schema({**types, "wild": pa.bool_(), "kind": pa.string(), "who": pa.int64()})

@@ -1,0 +1,56 @@
+"""What a planted bug is: small edits of today's code, and the tests that must fail for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Stale(ValueError):
+    """The code that a bug is planted in is no longer there."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    test: str
+    edits: tuple[Edit, ...]
+    says: str = ""
+    """What the failure must say, where it is no plain assertion."""
+    also: str = ""
+    """A test of generated neighbours (tests/auditing) that must find it as well, knowing nothing of the bug."""
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.test, self.also)))
+
+    def edited(self, root: Path = ROOT) -> dict[str, str]:
+        """Each edited file's new text. Raises `Stale` where an edit does not find its place, or finds several."""
+        texts: dict[str, str] = {}
+        for edit in self.edits:
+            text = texts.get(edit.file) or (root / edit.file).read_text()
+            if text.count(edit.old) != 1:
+                raise Stale(f"{self.name}: {edit.file} has {text.count(edit.old)} times: {edit.old}")
+            texts[edit.file] = text.replace(edit.old, edit.new)
+        return texts
+
+
+def bug(name: str, file: str, old: str, new: str, test: str, says: str = "") -> Mutant:
+    return Mutant(name, f"tests/{test}", (Edit(f"pipelines/{file}", old, new),), says)
+
+
+def found(mutants: tuple[Mutant, ...], by: dict[str, str]) -> tuple[Mutant, ...]:
+    """The bugs, some of them with a test of generated neighbours that must find them too."""
+    unknown = set(by) - {mutant.name for mutant in mutants}
+    if unknown:
+        raise Stale(f"no bug has this name: {sorted(unknown)}")
+    return tuple(replace(mutant, also=by.get(mutant.name, "")) for mutant in mutants)

@@ -1,0 +1,40 @@
+"""No planted bug goes stale: each still finds its place in the code, and the test that must catch it is there."""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+
+import pytest
+
+from tests.mutants.mutant import ROOT, Edit, Mutant, Stale
+from tests.mutants.planted import MUTANTS
+
+
+@lru_cache(maxsize=256)
+def functions_of(file: str) -> frozenset[str]:
+    tree = ast.parse((ROOT / file).read_text())
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_it_finds_its_place_and_its_test(mutant: Mutant) -> None:
+    for file, text in mutant.edited().items():
+        assert text != (ROOT / file).read_text()
+        ast.parse(text)
+    for test in mutant.tests:
+        file, name = test.split("::")
+        assert name.split("[")[0] in functions_of(file)
+        assert not file.startswith("tests/docs/"), "that a page's hash changed is no catch"
+
+
+def test_there_are_enough_and_no_two_are_the_same() -> None:
+    assert len(MUTANTS) >= 40
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+    assert len({mutant.edits for mutant in MUTANTS}) == len(MUTANTS)
+
+
+def test_a_bug_whose_place_is_gone_fails_loudly() -> None:
+    gone = Mutant("gone", "tests/x.py::test_x", (Edit("pipelines/errors.py", "no such text anywhere", ""),))
+    with pytest.raises(Stale, match="has 0 times"):
+        gone.edited()
