@@ -6,6 +6,9 @@ answers, and `.width`, their mean width beside that of answering the same questi
 smaller ones are in `coverage.<set>.small.<kind>.held`. `empty` are cells that no row is in. The measurement is that of
 method privpgd with all pairs, its noise drawn as the flow draws it.
 
+`coverage.ols.<set>.<coefficient>.held` and `.width`: least squares at epsilon 1; the peer, `rows`, is how often the
+intervals of a statistics package, computed from synthetic rows, hold the same coefficient.
+
 `coverage.income-gap`: mean income of men less that of women, on 7,400 rows and 24 columns (NIST national 2019) at
 epsilon 1: `.held` for what the binned table answers and `.held_real` for its incomes before binning.
 """
@@ -26,7 +29,7 @@ import pandas as pd
 import pyarrow as pa
 
 from benchmarks.support.figures import Figures
-from benchmarks.support.strategies import DELTA, residual_draws
+from benchmarks.support.strategies import DELTA, grid, residual_draws
 from benchmarks.support.tables import CodedTable, load_tables
 from understudy.pipelines.counting.counting import count_marginals
 from understudy.pipelines.counting.mechanism import noise_multiplier
@@ -37,8 +40,11 @@ from understudy.pipelines.inference.answers import Answer
 from understudy.pipelines.inference.axes import group_value
 from understudy.pipelines.inference.estimating import Told, estimate
 from understudy.pipelines.inference.question import parse_question
+from understudy.pipelines.inference.regression import ols, parse_formula
 from understudy.pipelines.inference.residuals import residuals_of
 from understudy.pipelines.inference.verdict import verdict_of
+from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
+from understudy.pipelines.methods.privpgd.engine import synthesize
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
 from understudy.pipelines.privacy.relation import Budget, Relation
@@ -53,6 +59,7 @@ Z95 = 1.959964
 MOST_GROUPS = 45
 SMALL = 0.01
 GAP_ROWS = 7_400
+REGRESSED = 3
 COUNTS = 20
 """The number of rows is one number a release: it is drawn as many times as often, by itself."""
 Group = tuple[Any, ...]
@@ -74,6 +81,7 @@ class Asked:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--releases", type=int, default=100)
     parser.add_argument("--questions", type=int, default=8, help="of every kind")
+    parser.add_argument("--copies", type=int, default=5, help="synthetic tables, for the naive errors of regressions")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -81,6 +89,8 @@ def run(args: argparse.Namespace) -> None:
     for table in load_tables(args.data):
         if figures.wants(f"coverage.{table.name}."):
             _cover(table, figures, args)
+        if table.name in REGRESSIONS and figures.wants(f"coverage.ols.{table.name}."):
+            _regress(table, figures, args)
     if figures.wants("coverage.income-gap.") and (people := national_income(args.data)) is not None:
         _income_gap(*people, figures, args.releases)
 
@@ -234,6 +244,55 @@ def _quantiles(x: np.ndarray, of: np.ndarray, size: int, bins: int, level: float
         places[group] = place + (wanted - below[place]) / table[group, place]
         density[group] = table[group, place]
     return places, density
+
+
+REGRESSIONS = {
+    "adult": "hours-per-week ~ age + education-num + sex + relationship",
+    "income_ny": "WKHP ~ AGEP + SCHL + SEX + MAR",
+}
+
+
+def _regress(table: CodedTable, figures: Figures, args: argparse.Namespace) -> None:
+    """Intervals at epsilon 1 for the coefficients of the real rows; beside them those that synthetic rows give."""
+    formula, columns = REGRESSIONS[table.name], domain_of(table)
+    wanted, given = parse_formula(formula)
+    truth, _ = _least_squares(table, columns, table.codes, wanted, given)
+    draw, held, widths, names = residual_draws(table, table.codes, 1.0), [], [], []
+    for _ in range(REGRESSED * args.releases):
+        found = ols(Told(draw(), columns), formula)
+        names = [each.name for each in found]
+        spans = [each.interval for each in found]
+        held.append([span.low <= value <= span.high for span, value in zip(spans, truth, strict=True)])
+        widths.append([each.interval.high - each.interval.low for each in found])
+    naive = []
+    for _ in range(args.copies):
+        rows = synthesize(draw(), grid(table), len(table.codes), PrivPGDConfig())
+        values, errors = _least_squares(table, columns, rows, wanted, given)
+        naive.append(np.abs(values - truth) <= Z95 * errors)
+    for place, name in enumerate(names):
+        beside = float(np.mean([each[place] for each in naive])) if naive else None
+        figures.show(f"coverage.ols.{table.name}.{name}.held", float(np.mean(held, axis=0)[place]), "rows", beside)
+        figures.show(f"coverage.ols.{table.name}.{name}.width", float(np.mean(widths, axis=0)[place]))
+    beside = float(np.mean(naive)) if naive else None
+    figures.show(f"coverage.ols.{table.name}.all.held", float(np.mean(held)), "rows", beside)
+
+
+def _least_squares(
+    table: CodedTable, columns: tuple[DomainColumn, ...], codes: np.ndarray, wanted: str, given: tuple[str, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and the standard errors that statistics packages give, from rows."""
+    parts = [np.ones(len(codes))]
+    for name in given:
+        place = table.columns.index(name)
+        if columns[place].kind == "integer":
+            parts.append(codes[:, place].astype(float))
+        else:
+            parts += [(codes[:, place] == code).astype(float) for code in range(1, columns[place].size)]
+    x, y = np.stack(parts, axis=1), codes[:, table.columns.index(wanted)].astype(float)
+    inverse = np.linalg.pinv(x.T @ x)
+    beta = inverse @ (x.T @ y)
+    squares = float(((y - x @ beta) ** 2).sum()) / max(1, len(y) - len(beta))
+    return beta, np.sqrt(np.maximum(squares * np.diag(inverse), 0.0))
 
 
 def national_income(data: Path) -> tuple[ReleaseSpec, pa.Table] | None:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from understudy.pipelines.drafting.draft import Draft
     from understudy.pipelines.inference.answers import Answers
     from understudy.pipelines.inference.asking import Asked
+    from understudy.pipelines.inference.regression import Regression
     from understudy.pipelines.inference.verdict import Verdict
     from understudy.pipelines.releasing.approving import Approval
     from understudy.pipelines.releasing.asking import PublishedRelease
@@ -263,6 +264,10 @@ class Release:
     def estimate(self, question: str, level: float = 0.95) -> Answers:
         """What was measured says of a question, with intervals: `mean(charge) by ward where age >= 60`. Free."""
         return self._asked.answer(question, level)
+
+    def ols(self, formula: str, level: float = 0.95) -> Regression:
+        """Least squares from what was measured, `charge ~ age + sex + ward`, with errors that know the noise. Free."""
+        return self._asked.fit(formula, level)
 
     @property
     def verdict(self) -> Verdict | None:

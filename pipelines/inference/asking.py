@@ -12,6 +12,7 @@ from understudy.pipelines.inference.answers import LEVEL, Answers
 from understudy.pipelines.inference.estimating import Told, estimate, unknown
 from understudy.pipelines.inference.from_rows import answer_from_rows
 from understudy.pipelines.inference.question import Question, parse_question
+from understudy.pipelines.inference.regression import Regression, ols
 from understudy.pipelines.inference.sums import NotMeasured
 
 
@@ -25,6 +26,20 @@ class Asked:
     notes: tuple[str, ...] = ()
     number_of_rows: float | None = None
     """As it was measured, where the measurements count something else."""
+
+    def fit(self, formula: str, level: float = LEVEL) -> Regression:
+        """Least squares from measured pairs."""
+        problem = self.why
+        if self.told is not None:
+            try:
+                return ols(self.told, formula, level)
+            except NotMeasured as missing:
+                names = [self.told.columns[place].name for place in missing.columns]
+                problem = f"{_listed(names)} were not measured together"
+        raise SpecError(
+            f"no standard errors can be given: {problem}",
+            "fit the published rows, whose errors are larger than they say (docs/asking.md)",
+        )
 
     def answer(self, question: str | Question, level: float = LEVEL) -> Answers:
         asked = parse_question(question) if isinstance(question, str) else question

@@ -11,6 +11,7 @@ from understudy.pipelines.counting.released import counts_entities, released_ent
 from understudy.pipelines.inference.answers import LEVEL, Answers
 from understudy.pipelines.inference.asking import Asked
 from understudy.pipelines.inference.estimating import Told
+from understudy.pipelines.inference.regression import Regression
 from understudy.pipelines.inference.residuals import residuals_of
 from understudy.pipelines.inference.verdict import Verdict, verdict_of
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
@@ -45,6 +46,10 @@ class PublishedRelease:
     def estimate(self, question: str, level: float = LEVEL) -> Answers:
         """The answer with its intervals (docs/asking.md): `mean(charge) by ward where age >= 60`."""
         return self._asked.answer(question, level)
+
+    def ols(self, formula: str, level: float = LEVEL) -> Regression:
+        """Least squares, `charge ~ age + sex + ward`, with standard errors that know the noise."""
+        return self._asked.fit(formula, level)
 
     @cached_property
     def verdict(self) -> Verdict | None:

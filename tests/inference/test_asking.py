@@ -13,7 +13,7 @@ import pytest
 from tests.cli.test_verifying import said
 from tests.warehouse import Warehouse
 from understudy import Release, open_release, synthesize
-from understudy.pipelines.errors import ValidationFailed
+from understudy.pipelines.errors import SpecError, ValidationFailed
 from understudy.pipelines.publishing.measured import NUMBERS
 
 SPEC: dict[str, Any] = {
@@ -68,6 +68,18 @@ def test_what_is_asked_by_command_is_what_python_answers(made: tuple[Release, Pa
     assert (code, "were not measured together" in text, "without an interval" in text) == (0, True, True), text
     code, text = said("ask", place, "mean(age) by ward", "--level", "0.9")
     assert (code, "90% interval" in text, "within bins" in text) == (0, True, True), text
+
+
+def test_least_squares_need_no_rows(made: tuple[Release, Path]) -> None:
+    release, place = made
+    found = open_release(place).ols("age ~ ward + sex")
+    assert str(found) == str(release.ols("age ~ ward + sex"))
+    bins = np.clip(AGES // 10 * 10 + 4.5, 0, 99)
+    means = [bins[code == WARDS].mean() for code in range(3)]
+    assert found["ward=C"].estimate == pytest.approx(means[2] - means[0], abs=8 * found["ward=C"].noise_std)
+    assert found["ward=C"].noise_std < 0.5
+    with pytest.raises(SpecError, match="was not measured"):
+        release.ols("double ~ age")
 
 
 def test_columns_that_are_made_of_others_are_answered_from_the_rows(made: tuple[Release, Path]) -> None:
