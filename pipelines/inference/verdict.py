@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 
 from understudy.pipelines.counting.lifted import Residuals
-from understudy.pipelines.counting.released import KIND, RESIDUALS
+from understudy.pipelines.counting.released import KIND, RESIDUALS, counts_entities
 from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.inference.residuals import residuals_of
@@ -62,10 +62,11 @@ class TableVerdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`tables` are columns and pairs, the worst first."""
+    """`tables` are columns and pairs, the worst first. Noise and groups are in what was counted: rows, or entities."""
 
     rows: float
     tables: tuple[TableVerdict, ...]
+    of: str = "rows"
 
     @cached_property
     def columns(self) -> tuple[TableVerdict, ...]:
@@ -111,22 +112,24 @@ class Verdict:
         ]
         kinds = "two columns" if self.pairs else "one column"
         return (
-            f"{self.grade}: {'; '.join(counted)}. Groups (by {kinds}) below {self._group(0.25):,} rows are off by more "
-            f"than a quarter; the smallest to quote at 10% error has {self.smallest_group:,} rows."
+            f"{self.grade}: {'; '.join(counted)}. Groups (by {kinds}) below {self._group(0.25):,} {self.of} are off by "
+            f"more than a quarter; the smallest to quote at 10% error has {self.smallest_group:,} {self.of}."
         )
 
 
-def verdict_of(told: Residuals, names: Sequence[str]) -> Verdict:
+def verdict_of(told: Residuals, names: Sequence[str], of: str = "rows") -> Verdict:
     """After measuring. `names` are the columns'; marginals of three columns and more are judged by their parts."""
     rows = max(1.0, told.total)
     named = [clique for clique in told.by_clique if all(column < len(names) for column in clique)]
     asked = [clique for clique in named if len(clique) in (1, 2)]
-    return _ranked(rows, [_measured(clique, told, rows, names) for clique in asked])
+    return replace(_ranked(rows, [_measured(clique, told, rows, names) for clique in asked]), of=of)
 
 
 def measured_verdict(measured: Measurement, names: Sequence[str]) -> Verdict | None:
     """None where a method measured no tables of counts."""
-    return verdict_of(residuals_of(measured), names) if measured.kind in (KIND, RESIDUALS) else None
+    if measured.kind not in (KIND, RESIDUALS):
+        return None
+    return verdict_of(residuals_of(measured), names, "entities" if counts_entities(measured) else "rows")
 
 
 def expected_verdict(tables: Sequence[tuple[tuple[str, ...], int, float]], rows: int) -> Verdict:

@@ -54,8 +54,8 @@ class PublishedRelease:
     @cached_property
     def verdict(self) -> Verdict | None:
         """What the copy is good for; None where it carries no measurements."""
-        told = self._asked.told
-        return None if told is None else verdict_of(told.residuals, [column.name for column in told.columns])
+        told, of = self._asked.told, self.manifest.counted
+        return None if told is None else verdict_of(told.residuals, [column.name for column in told.columns], of)
 
     @cached_property
     def _asked(self) -> Asked:
@@ -74,15 +74,15 @@ def asked_of(measured: Measured | None, manifest: Manifest, rows: Callable[[], p
         counted = manifest.method == "privpgd"
         more = "it was published by an earlier version" if counted else f"{manifest.method} measures no counts"
         return Asked(None, rows, f"{why}: {more}")
+    notes = (CHOSEN,) if manifest.spec.get("method", {}).get("marginals") in ("adaptive", "auto") else ()
     if counts_entities(measured.measurement):
-        return _of_entities(measured, rows)
+        return _of_entities(measured, rows, notes)
     told = Told(residuals_of(measured.measurement), measured.columns, measured.max_rows)
-    chosen = manifest.spec.get("method", {}).get("marginals") in ("adaptive", "auto")
-    return Asked(told, rows, notes=(CHOSEN,) if chosen else ())
+    return Asked(told, rows, notes=notes)
 
 
-def _of_entities(measured: Measured, rows: Callable[[], pa.Table]) -> Asked:
+def _of_entities(measured: Measured, rows: Callable[[], pa.Table], notes: tuple[str, ...]) -> Asked:
     """An entity's rows are one of whatever is counted, so that they add nothing to what sampling leaves unknown."""
     counted = released_entities(measured.measurement)
     told = Told(residuals_of(measured.measurement), measured.columns[: counted.level])
-    return Asked(told, rows, notes=(ENTITIES,), number_of_rows=max(1.0, counted.rows))
+    return Asked(told, rows, notes=(ENTITIES, *notes), number_of_rows=max(1.0, counted.rows))

@@ -256,3 +256,32 @@ def test_rows_counted_before_bounding_are_caught(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(bounding, "candidates", remembering)
     monkeypatch.setattr(weighted_tally, "rows_of_entity", lambda entity: np.full(len(entity), seen[-1]))
     assert not holds()
+
+
+# Chosen triples
+
+
+@settings(max_examples=10, deadline=None)
+@given(persons, person)
+def test_with_chosen_triples_what_is_counted_is_an_entity_too(rest: list, mine: list) -> None:
+    """Every table that enters the noise, the triples among them, is moved by at most W ticks in each cell's sum."""
+    spec = spec_of(marginals="auto")
+    columns = {**spec.model_dump(mode="json")["columns"], "more": {"type": "boolean"}}
+    spec = ReleaseSpec.model_validate({**spec.model_dump(mode="json"), "columns": columns})
+    domain, method, exact = TableDomain.of(spec), PrivPGDMethod(), []
+    plan = method.plan(spec, domain)
+    for people in ([*rest, mine], rest):
+        rows = arrow(people)
+        rows = rows.append_column("more", pa.array(np.arange(len(rows)) % 2 == 0))
+        table = LocalTable(ArrowSource(rows), domain, spec.privacy.protected_unit, b"key", threads=1)
+
+        def sold(_: Any, mechanism: Mechanism[Any]) -> Measurement:
+            exact.append(mechanism.exact)
+            return mechanism.draw(SeededWords(0))
+
+        found = method.measure(table, spec, plan, sold)
+        assert found.facts[WEIGHTS]["ticks"] == 60
+    one, other = ({**each.first, **{str(key): table for key, table in each.triples.items()}} for each in exact)
+    assert any("(0, 1, 2)" in name for name in one)
+    for name, table in one.items():
+        assert np.abs(table - other[name]).sum() <= 60

@@ -204,6 +204,7 @@ def test_where_entities_were_counted_an_answer_is_of_entities(tmp_path: Path) ->
     assert np.mean(ward == "A") > answer.estimate + 0.1  # of rows it is another
     assert asked.notes == release.estimate("count").notes
     assert "entities were counted" in asked.notes[0]
+    assert "entities" in release.verdict.sentence
     [count] = release.estimate("count where ward = A and sex = F and more")  # three columns: the rows answer
     assert count.interval is None
     inside = (ward == "A") & (sex == "F") & table["more"].to_numpy(zero_copy_only=False)
