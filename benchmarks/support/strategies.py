@@ -10,11 +10,18 @@ import numpy as np
 
 from benchmarks.papers import privpgd_metrics as metrics
 from benchmarks.support.tables import CodedTable
+from understudy.pipelines.counting.groups import groupings
 from understudy.pipelines.counting.lifted import Residual, Residuals, centred_counts
 from understudy.pipelines.counting.mechanism import MarginalNoise, noise_multiplier
-from understudy.pipelines.counting.released import RESIDUALS, marginals_by_name, released_residuals, residuals_by_name
+from understudy.pipelines.counting.released import (
+    RESIDUALS,
+    grouped_by_name,
+    marginals_by_name,
+    released_residuals,
+    residuals_by_name,
+)
 from understudy.pipelines.counting.residuals import residual_noise
-from understudy.pipelines.counting.shares import share_out
+from understudy.pipelines.counting.shares import ResidualWorkload, share_out
 from understudy.pipelines.counting.triples import TripleCounts, candidate_triples, triples_noise
 from understudy.pipelines.counting.workload import Clique, noise_stds
 from understudy.pipelines.inference.residuals import residuals_of
@@ -30,35 +37,41 @@ MARGINALS_ONE_WAY_SHARE = 0.1
 
 
 def by_residuals(
-    table: CodedTable, codes: np.ndarray, epsilon: float, focus: frozenset[int] = frozenset(), order: int = 2
+    table: CodedTable,
+    codes: np.ndarray,
+    epsilon: float,
+    focus: frozenset[int] = frozenset(),
+    order: int = 2,
+    *,
+    in_groups: bool = True,
 ) -> Residuals:
-    """All pairs, or all triples, ADD_REMOVE, as method privpgd measures them."""
-    asked = list(combinations(range(len(table.sizes)), order))
+    """All pairs, or all triples, ADD_REMOVE, as method privpgd measures them, or without groups of neighbours."""
     z = noise_multiplier(Budget(epsilon, DELTA), Relation.ADD_REMOVE, "rounded")
-    workload = share_out(asked, table.sizes, z, focus=focus)
-    shapes = [tuple(table.sizes[column] for column in clique) for clique in workload.measured]
-    noise = residual_noise(shapes, workload.shares, (), z, Relation.ADD_REMOVE, Unit(), "rounded")
-    exact = residuals_by_name(count(table, codes, workload.measured))
-    drawn = noise.draw(exact, operating_system_randomness()).values()
-    released = zip(workload.measured, shapes, noise.stds, drawn, strict=True)
+    workload, sizes = _workload(table, order, z, focus, in_groups), tuple(table.sizes)
+    shares = (*workload.shares, *workload.grouped_shares)
+    noise = residual_noise(workload.shapes(sizes), shares, (), z, Relation.ADD_REMOVE, Unit(), "rounded")
+    drawn = noise.draw(_exact(table, codes, workload), operating_system_randomness()).values()
+    found = [
+        Residual(centred_counts(noisy, shape), std / int(np.prod(shape, dtype=np.int64)))
+        for shape, std, noisy in zip(noise.shapes, noise.stds, drawn, strict=True)
+    ]
+    own = len(workload.measured)
     return Residuals(
         workload.asked,
-        tuple(table.sizes),
-        {
-            clique: Residual(centred_counts(noisy, shape), std / int(np.prod(shape, dtype=np.int64)))
-            for clique, shape, std, noisy in released
-        },
+        sizes,
+        dict(zip(workload.measured, found[:own], strict=True)),
+        dict(zip(workload.grouped, found[own:], strict=True)),
     )
 
 
 def by_triples(table: CodedTable, codes: np.ndarray, epsilon: float) -> Residuals:
     """All pairs and the triples that are worth it, as method privpgd measures them for `marginals: auto`."""
     z = noise_multiplier(Budget(epsilon, DELTA), Relation.ADD_REMOVE, "rounded")
-    workload = share_out(list(combinations(range(len(table.sizes)), 2)), table.sizes, z)
+    workload = _workload(table, 2, z)
     candidates, sizes = candidate_triples(table.sizes), tuple(table.sizes)
     noise = triples_noise(candidates, workload, sizes, table.ordered, (), z, Relation.ADD_REMOVE, Unit(), "rounded")
     triples = dict(zip(candidates, count(table, codes, candidates), strict=True))
-    exact = TripleCounts(residuals_by_name(count(table, codes, workload.measured)), triples, None)
+    exact = TripleCounts(_exact(table, codes, workload), triples, None)
     facts = {"sizes": list(sizes), "public_total": None}
     return released_residuals(Mechanism(noise, exact, RESIDUALS, facts).draw(operating_system_randomness()))
 
@@ -87,6 +100,21 @@ def residual_draws(
         return residuals_of(Measurement(RESIDUALS, facts, drawn))
 
     return draw
+
+
+def _workload(
+    table: CodedTable, order: int, z: float, focus: frozenset[int] = frozenset(), in_groups: bool = True
+) -> ResidualWorkload:
+    ways = {c: groupings(size, table.ordered[c], ()) for c, size in enumerate(table.sizes) if in_groups}
+    wide = {c: found for c, found in ways.items() if found is not None}
+    asked = list(combinations(range(len(table.sizes)), order))
+    return share_out(asked, table.sizes, z, focus=focus, groupings=wide)
+
+
+def _exact(table: CodedTable, codes: np.ndarray, workload: ResidualWorkload) -> dict[str, np.ndarray]:
+    tables = dict(zip(workload.measured, count(table, codes, workload.measured), strict=True))
+    in_groups = [each.summed(tables[each.columns]) for each in workload.grouped]
+    return residuals_by_name(list(tables.values())) | grouped_by_name(in_groups)
 
 
 def by_marginals(table: CodedTable, codes: np.ndarray, epsilon: float) -> list[NoisyMarginal]:

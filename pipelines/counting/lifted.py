@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from understudy.pipelines.counting.groups import GroupedClique
 from understudy.pipelines.counting.shares import subsets
 from understudy.pipelines.counting.workload import Clique
 
@@ -33,11 +34,15 @@ class Residual:
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Everything that was released of a workload: `()` is the number of rows, with std 0 where that is public."""
+    """Everything that was released of a workload: `()` is the number of rows, with std 0 where that is public.
+
+    `grouped` are residuals over groups of neighbouring codes (counting/groups.py); the estimates here do without them.
+    """
 
     asked: tuple[Clique, ...]
     sizes: tuple[int, ...]
     by_clique: Mapping[Clique, Residual]
+    grouped: Mapping[GroupedClique, Residual] = field(default_factory=dict)
 
     @property
     def total(self) -> float:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from understudy.pipelines.counting.entity_rows import EntityResiduals
+from understudy.pipelines.counting.groups import GroupedClique
 from understudy.pipelines.counting.lifted import Residual, Residuals, centred_counts
 from understudy.pipelines.counting.residuals import ResidualNoise
 from understudy.pipelines.counting.shares import ResidualWorkload
@@ -24,6 +25,7 @@ from understudy.pipelines.table.domain import TableDomain
 
 KIND = "marginals"
 RESIDUALS = "residuals"
+GROUPED = "grouped"
 WEIGHTS = "weights"
 NUMBERS = "entity_rows"
 """Ticks by the number of rows of an entity, where levels do not tell it."""
@@ -59,8 +61,11 @@ def residual_facts(
 
     With weights the counts are of ticks, so many to an entity, and one more column is the level of its rows.
     """
-    facts = marginal_facts(workload.measured, noise.stds, noise.sampler, domain, public_total)
+    own = len(workload.measured)
+    facts = marginal_facts(workload.measured, noise.stds[:own], noise.sampler, domain, public_total)
     facts["asked"] = [list(clique) for clique in workload.asked]
+    if workload.grouped:
+        facts[GROUPED] = grouped_facts(workload.grouped, noise.stds[own:])
     if weights is None:
         return facts
     beside = noise.beside.stds[0] if noise.beside is not None and not weights.are_exact else None
@@ -89,6 +94,17 @@ def residuals_by_name(tables: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     return {array_name(RESIDUALS, i): table for i, table in enumerate(tables)}
 
 
+def grouped_facts(grouped: Sequence[GroupedClique], stds: Sequence[float]) -> list[dict[str, Any]]:
+    return [
+        {"columns": list(each.columns), "starts": [s if s is None else list(s) for s in each.starts], "std": std}
+        for each, std in zip(grouped, stds, strict=True)
+    ]
+
+
+def grouped_by_name(tables: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    return {f"{GROUPED}_{i}": table for i, table in enumerate(tables)}
+
+
 def released_residuals(measured: Measurement) -> Residuals:
     """In rows; of a measurement that counts entities, in entities, with the level of their rows as the last column."""
     facts, sizes = measured.facts, tuple(measured.facts["sizes"])
@@ -100,7 +116,13 @@ def released_residuals(measured: Measurement) -> Residuals:
         found[tuple(clique)] = Residual(counts, std / math.prod(shape) / one)
     if facts["public_total"] is not None:
         found[()] = Residual(np.array(float(facts["public_total"])), 0.0)
-    return Residuals(tuple(tuple(clique) for clique in facts["asked"]), sizes, found)
+    grouped = {}
+    for i, told in enumerate(facts.get(GROUPED, ())):
+        starts = tuple(None if each is None else tuple(each) for each in told["starts"])
+        each = GroupedClique(tuple(told["columns"]), starts)
+        counts = centred_counts(measured.arrays[f"{GROUPED}_{i}"], each.shape(sizes))
+        grouped[each] = Residual(counts, told["std"] / counts.size)
+    return Residuals(tuple(tuple(clique) for clique in facts["asked"]), sizes, found, grouped)
 
 
 def counts_entities(measured: Measurement) -> bool:

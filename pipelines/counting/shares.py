@@ -9,8 +9,10 @@ For columns of two values that is the rule. For wide ones it is not: what counts
   would give nearly all to wide interactions, most of which no budget lifts out of the noise: they are shrunk away,
   while the lower orders stay in every answer. So where tables are wide, the lower orders get more the more noise there
   is; and the number of rows, which only scales the whole, a small part of its closed form.
-- Within an order, one-way residuals get more for more values, and the wider ones equal noise in every cell (or, by
-  `split: cells`, less where there are more cells).
+- Within an order, one-way residuals get more for more values up to some, and the wider ones equal noise in every cell
+  (or, by `split: cells`, less where there are more cells).
+- What a column that is measured in groups too (counting/groups.py) has alone is shared between its groups and codes;
+  pairs with it give most of what they have to its groups, which tell all that is smooth.
 The rule knows marginals, sizes and the noise that the budget asks for. It does not know the number of rows, which is
 private under ADD_REMOVE. What its constants were chosen on: docs/benchmarks.md.
 """
@@ -21,18 +23,22 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from types import MappingProxyType
 from typing import Literal
 
+from understudy.pipelines.counting.groups import GroupedClique, Groupings
 from understudy.pipelines.counting.workload import Clique
 
 Split = Literal["equal", "cells"]
 ONE_WAY_POWER = 0.7
+MOST_ONE_WAY_CELLS = 64  # or a column of 10,000 values would leave the others nothing
 CELLS_POWER = 2 / 3  # minimises the sum of expected L1 errors, cells x std
 TOTAL_PART = 0.15
 PARTS_WORTH = 5.0
 FOCUS_WEIGHT = 16.0  # four times the budget for each
+CODES_PART = 0.4  # of a column that is measured in groups too, and of its pairs
+PAIR_CODES_PART = 0.2
 LOWER_SCALE, LOWER_POWER, LOWER_MOST = 0.5, 0.28, 1.1
 
 
@@ -40,13 +46,20 @@ LOWER_SCALE, LOWER_POWER, LOWER_MOST = 0.5, 0.28, 1.1
 class ResidualWorkload:
     """The marginals that are asked for, the column sets whose residuals answer them, and the budget's shares of those.
 
-    `asked` has every column in some marginal. `measured` comes smallest first, `()` being the number of rows. Shares
-    sum to 1.
+    `asked` has every column in some marginal. `measured` comes smallest first, `()` being the number of rows. All
+    shares together sum to 1.
     """
 
     asked: tuple[Clique, ...]
     measured: tuple[Clique, ...]
     shares: tuple[float, ...]
+    grouped: tuple[GroupedClique, ...] = ()
+    grouped_shares: tuple[float, ...] = ()
+
+    def shapes(self, sizes: Sequence[int]) -> list[tuple[int, ...]]:
+        """Of all tables, those of groups last."""
+        own = [tuple(sizes[column] for column in clique) for clique in self.measured]
+        return own + [each.shape(sizes) for each in self.grouped]
 
 
 def share_out(
@@ -59,13 +72,14 @@ def share_out(
     public_total: bool = False,
     focus: frozenset[int] = frozenset(),
     raised: Mapping[Clique, float] = MappingProxyType({}),
+    groupings: Mapping[int, Groupings] = MappingProxyType({}),
 ) -> ResidualWorkload:
     """The residuals of all subsets of the marginals and of every column, with their shares.
 
     `noise_level` is the std, in rows, of a count that would get the whole budget. `one_way_share` sets the part of all
     one-way residuals by hand. Columns of one value have nothing to tell beside others. Marginals with a column of
     `focus` count `FOCUS_WEIGHT` times as much as others, which by the closed form buys them its square root more.
-    `raised` multiplies the shares of some residuals.
+    `raised` multiplies the shares of some residuals. `groupings` are those of wide ordered columns.
     """
     alone = [(column,) for column in range(len(sizes))]
     asked = tuple(dict.fromkeys([*alone, *marginals]))
@@ -87,7 +101,24 @@ def share_out(
         for order, cliques in by_order.items()
         for clique in cliques
     }
-    return ResidualWorkload(asked, tuple(shares), tuple(shares.values()))
+    grouped: dict[GroupedClique, float] = {}
+    for clique, share in shares.items():
+        ways = _ways(clique, groupings)
+        if ways:
+            shares[clique] = share * (CODES_PART if len(clique) == 1 else PAIR_CODES_PART)
+            grouped |= dict.fromkeys(ways, (share - shares[clique]) / len(ways))
+    return ResidualWorkload(asked, tuple(shares), tuple(shares.values()), tuple(grouped), tuple(grouped.values()))
+
+
+def _ways(clique: Clique, groupings: Mapping[int, Groupings]) -> list[GroupedClique]:
+    """A column by itself in each of its groupings; two in all that both together have; more than two in none."""
+    wide = [column for column in clique if column in groupings]
+    if not wide or len(clique) > 2:
+        return []
+    if len(clique) == 1:
+        return [GroupedClique(clique, (starts,)) for starts in groupings[clique[0]].alone]
+    ways = [groupings[column].paired if column in groupings else (None,) for column in clique]
+    return [GroupedClique(clique, starts) for starts in product(*ways)]
 
 
 def widest_of(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
@@ -126,8 +157,9 @@ def _size_factor(clique: Clique, sizes: Sequence[int], split: Split) -> float:
     """How the members of one order share what it has; the noise of a share is in proportion to prod (1 - 1/n)."""
     cells = math.prod(sizes[column] for column in clique)
     kept = math.prod(1 - 1 / sizes[column] for column in clique)
-    power = ONE_WAY_POWER if len(clique) < 2 else CELLS_POWER if split == "cells" else 0.0
-    return kept * math.pow(cells, power)
+    if len(clique) < 2:
+        return kept * math.pow(min(cells, MOST_ONE_WAY_CELLS), ONE_WAY_POWER)
+    return kept * math.pow(cells, CELLS_POWER if split == "cells" else 0.0)
 
 
 def _narrowness(marginals: Sequence[Clique], sizes: Sequence[int]) -> float:

@@ -1,7 +1,8 @@
 """Pairs, and the triples whose interaction pairs do not explain: three noisy releases in one draw, at one charge.
 
 Theorem. Three times noisy residuals (counting/residuals.py) are released, each independently noised:
-  first    of the number of rows, of columns and pairs (and plain tables beside them): Gaussian(z_1);
+  first    of the number of rows, of columns and pairs, of wide ones also in public groups (counting/groups.py), and
+           plain tables beside them: Gaussian(z_1);
   scores   of the three-way residuals of triples, their values merged into groups, and of the first ones again:
            Gaussian(z_2);
   further  of the first ones again, and of the triples that are chosen: Gaussian(z_3).
@@ -32,7 +33,7 @@ from understudy.pipelines.counting.interactions import Score, groupings, unexpla
 from understudy.pipelines.counting.lifted import Residual, Residuals, centred_counts, summed_up
 from understudy.pipelines.counting.mechanism import event_at
 from understudy.pipelines.counting.merging import merged
-from understudy.pipelines.counting.released import residuals_by_name
+from understudy.pipelines.counting.released import GROUPED, grouped_by_name, grouped_facts, residuals_by_name
 from understudy.pipelines.counting.residuals import ResidualNoise, Shape, differences, residual_noise
 from understudy.pipelines.counting.shares import ResidualWorkload
 from understudy.pipelines.counting.workload import Clique
@@ -43,7 +44,7 @@ from understudy.pipelines.privacy.noise.rounded import RandomSource
 from understudy.pipelines.privacy.relation import Relation, Unit, counts_sensitivity
 from understudy.pipelines.privacy.rounding import CLAIMED_BITS, root_up
 
-CHOSEN, STDS = "chosen", "stds"
+CHOSEN, STDS, GROUPED_STDS = "chosen", "stds", "grouped_stds"
 
 FIRST_PART, SCORE_PART = 0.5, 0.03
 """Of the budget. The rest is further. Scores get what they need of theirs, triples what they are worth of the rest, and
@@ -86,7 +87,7 @@ class TriplesNoise:
 
     def draw(self, exact: TripleCounts, randomness: RandomSource) -> dict[str, np.ndarray]:
         """Residuals of the workload and of the chosen triples, each once, and what the triples were chosen by."""
-        tables = list(exact.first.values())[: len(self.workload.measured)]
+        tables, own = list(exact.first.values())[: len(self.first.shapes)], len(self.workload.measured)
         released = self.first.draw(exact.first, randomness)
         mine = _Known(self, list(released.values())[: len(tables)], self.first.stds, exact.public_total)
 
@@ -117,18 +118,23 @@ class TriplesNoise:
         mine = mine.joined_with(drawn[: len(tables)], noise.stds)
         return {
             **released,
-            **residuals_by_name([*mine.arrays, *drawn[len(tables) :]]),
+            **residuals_by_name([*mine.arrays[:own], *drawn[len(tables) :]]),
+            **grouped_by_name(mine.arrays[own:]),
             CHOSEN: np.array(choice.triples, dtype=np.int64).reshape(-1, 3),
-            STDS: np.array([*mine.stds, *noise.stds[len(tables) :]]),
+            STDS: np.array([*mine.stds[:own], *noise.stds[len(tables) :]]),
             "scored": np.array([(*triple, way) for triple, way in scoring.tests], dtype=np.int64).reshape(-1, 4),
             "scores": np.concatenate([np.zeros(0, np.int64), *scores]),
             "groups": np.concatenate([group for grouping in ways for group in grouping]),
+            **({GROUPED_STDS: np.array(mine.stds[own:])} if self.workload.grouped else {}),
         }
 
     def told(self, drawn: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """What the drawn numbers say is in them: the column sets, and the std of each with all its noise."""
         chosen = [[int(column) for column in triple] for triple in drawn[CHOSEN]]
+        grouped = self.workload.grouped
+        in_groups = {GROUPED: grouped_facts(grouped, [float(std) for std in drawn[GROUPED_STDS]])} if grouped else {}
         return {
+            **in_groups,
             "cliques": [*(list(clique) for clique in self.workload.measured), *chosen],
             "stds": [float(std) for std in drawn[STDS]],
             "asked": [*(list(clique) for clique in self.workload.asked), *chosen],
@@ -159,7 +165,7 @@ class TriplesNoise:
         first = self.first
         return residual_noise(
             [*first.shapes, *shapes],
-            [*(share * rest for share in self.workload.shares), *shares],
+            [*(share * rest for share in (*self.workload.shares, *self.workload.grouped_shares)), *shares],
             (),
             z,
             first.relation,
@@ -185,7 +191,7 @@ class _Known:
         found = {
             clique: Residual(centred_counts(array, shape) / noise.one, std / math.prod(shape) / noise.one)
             for clique, array, shape, std in zip(
-                noise.workload.measured, arrays, noise.first.shapes, self.stds, strict=True
+                noise.workload.measured, arrays, noise.first.shapes, self.stds, strict=False
             )
         }
         if public_total is not None:
@@ -243,9 +249,8 @@ def triples_noise(
     parts = (extra + FIRST_PART * (1 - extra), SCORE_PART * (1 - extra), FURTHER_PART * (1 - extra))
     square = Fraction(noise_multiplier) ** 2 * sum(map(Fraction, parts))
     first_z, scores_z, further_z = (root_up(square / Fraction(part), CLAIMED_BITS) for part in parts)
-    shapes = [tuple(sizes[column] for column in clique) for clique in workload.measured]
-    shares = [share * FIRST_PART * (1 - extra) for share in workload.shares]
-    first = residual_noise(shapes, shares, beside, first_z, relation, unit, sampler)
+    shares = [share * FIRST_PART * (1 - extra) for share in (*workload.shares, *workload.grouped_shares)]
+    first = residual_noise(workload.shapes(sizes), shares, beside, first_z, relation, unit, sampler)
     noise_level = noise_multiplier * counts_sensitivity(relation, unit.max_rows) / math.sqrt(1 - extra) / one
     return TriplesNoise(sizes, ordered, workload, candidates, first, scores_z, further_z, noise_level, one)
 

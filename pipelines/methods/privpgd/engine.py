@@ -68,7 +68,14 @@ def synthesize(
     rules = [rule for c in constraints if (rule := c.rule(sizes)) is not None]
     penalties = [penalty for c in constraints if (penalty := c.penalty(sizes)) is not None]
     rng = np.random.default_rng(seed)
-    targets = row_targets(noisy) if isinstance(noisy, EntityResiduals) else build_targets(noisy, columns, total)
+    touched = {column for rule in rules for column in rule.columns}
+    touched |= {column for penalty in penalties for column in penalty.statistic.scores}
+    if isinstance(noisy, EntityResiduals):
+        targets = row_targets(noisy)
+    else:
+        targets = build_targets(noisy, columns, total, frozenset(touched))
+    columns = [targets.merged[c].column(each) if c in targets.merged else each for c, each in enumerate(columns)]
+    sizes = [column.size for column in columns]
     particles = config.particles or min(max(rows, 1), MOST_PARTICLES)
     codes = draw_from_tree([t.probabilities for t in targets.single], targets.pairs, particles, rng)
     if targets.joint and config.epochs:
@@ -82,6 +89,8 @@ def synthesize(
     polish(codes, fit, sizes, config.polish_sweeps, rng, rules, penalties, config.redraws)
     if rules and replace_broken_rows(codes, rules, sizes, rng):
         polish(codes, fit, sizes, config.polish_sweeps, rng, rules, penalties)
+    for column, merged in targets.merged.items():
+        codes[:, column] = merged.single_codes(codes[:, column], rng)
     return codes
 
 

@@ -13,10 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from understudy.pipelines.counting.groups import groupings_of
 from understudy.pipelines.counting.lifted import Residual, Residuals
 from understudy.pipelines.counting.mechanism import noise_multiplier
 from understudy.pipelines.counting.quality import quality_by_name, quality_cliques, quality_fact, quality_shares
-from understudy.pipelines.counting.released import LEVEL, NUMBERS, RESIDUALS, residual_facts, residuals_by_name
+from understudy.pipelines.counting.released import (
+    LEVEL,
+    NUMBERS,
+    RESIDUALS,
+    grouped_by_name,
+    residual_facts,
+    residuals_by_name,
+)
 from understudy.pipelines.counting.residuals import ResidualNoise, residual_noise
 from understudy.pipelines.counting.shares import ResidualWorkload, share_out, subsets, widest_of
 from understudy.pipelines.counting.triples import TripleCounts, TriplesNoise
@@ -108,6 +116,7 @@ def _design(
         public_total=_total_is_public(spec),
         focus=focus,
         raised=dict.fromkeys(level_pairs(domain, weights), level_worth(weights)),
+        groupings={} if weights else groupings_of(domain),
     )
     extra = [NUMBERS_SHARE] if weights and not weights.are_exact else []
     extra += [statistic.share for statistic in options.statistics.values()]
@@ -115,8 +124,8 @@ def _design(
         extra += quality_shares(privacy.quality, domain)
     if math.fsum(extra) >= 1:
         raise SpecError("privacy.quality and method.statistics leave no budget for marginals", "lower their shares")
-    shares = [share * (1 - math.fsum(extra)) for share in workload.shares]
-    shapes = [tuple(sizes[column] for column in clique) for clique in workload.measured]
+    shares = [share * (1 - math.fsum(extra)) for share in (*workload.shares, *workload.grouped_shares)]
+    shapes = workload.shapes(sizes)
     noise = residual_noise(shapes, shares, extra, z, privacy.relation, unit, privacy.noise)
     regions = tuple((name, region_of(one, domain)) for name, one in options.statistics.items())
     quality = quality_cliques(domain) if privacy.quality is not None else ()
@@ -138,7 +147,10 @@ def measure_listed(
     counted = table.counts(wanted, weights) if weights else table.counts(wanted)
     widest, rest = counted[: len(design.counted)], counted[len(design.counted) :]
     by_number, rest = rest[: len(numbers)], rest[len(numbers) :]
-    exact = residuals_by_name(_summed_out(design.workload.measured, design.counted, widest))
+    summed = _summed_out(design.workload.measured, design.counted, widest)
+    by_clique = dict(zip(design.workload.measured, summed, strict=True))
+    exact = residuals_by_name(summed)
+    exact |= grouped_by_name([each.summed(by_clique[each.columns]) for each in design.workload.grouped])
     inside = {
         statistic_key(name): region.count(counts)
         for (name, region), counts in zip(design.regions, rest[: len(regions)], strict=True)
@@ -215,7 +227,7 @@ def _without_counts(design: ListedDesign, domain: TableDomain) -> Residuals:
     """What is known of the release before it is made: its noise."""
     nothing, one = np.zeros(0), design.weights.ticks if design.weights else 1
     drawn = design.noise.stds if design.triples is None else design.triples.least_stds
-    stds = zip(design.workload.measured, design.noise.shapes, drawn, strict=True)
+    stds = zip(design.workload.measured, design.noise.shapes, drawn, strict=False)  # those of groups come after
     return Residuals(
         design.workload.asked,
         counted_sizes(domain, design.weights),

@@ -9,6 +9,8 @@ Up to three estimates of the interaction are made and combined:
 - Spectral, for pairs: singular values shrunk optimally for squared error (Gavish and Donoho 2017, Frobenius
   loss). Good where a few latent factors drive the whole table.
 - Shared, for pairs: what follows the factors that all pairs have in common (`factors`).
+What neighbouring codes say of each other along ordered columns comes before (`order`): a prediction of the interaction
+from its groups, which these estimates then mend by what they see beside it.
 They are mixed as their estimated risk asks (`stein`; for spectral functions Candes, Sing-Long and Trzasko 2013).
 Where noise rules, a table falls back to E: the maximum-entropy bias that lets graphical models win at small
 epsilon. Where data rule, it is left alone.
@@ -17,8 +19,8 @@ epsilon. Where data rule, it is left alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations, groupby
 
 import numpy as np
@@ -45,7 +47,32 @@ class Table:
     variance: float
 
 
-def shrink_all(estimates: Mapping[Subset, Estimate], total: float) -> dict[Subset, Table]:
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known before tables are shrunk: probabilities of columns, how many codes each of a column's codes stands
+    for where some were merged, and the interactions of pairs that their groups predict.
+    """
+
+    columns: Mapping[int, FloatArray] = field(default_factory=dict)
+    members: Mapping[int, FloatArray] = field(default_factory=dict)
+    interactions: Mapping[Subset, FloatArray] = field(default_factory=dict)
+
+    def spread(self, subset: Subset, shape: Sequence[int]) -> list[FloatArray]:
+        """Of every axis, the shares of a table's codes that evenly spread mass has."""
+        members = [self.members.get(column, np.ones(size)) for column, size in zip(subset, shape, strict=True)]
+        return [each / each.sum() for each in members]
+
+    def variance(self, subset: Subset, variance: float) -> float | FloatArray:
+        """Of a cell that has the given variance for every single cell in it."""
+        if not any(column in self.members for column in subset):
+            return variance
+        found: FloatArray = np.array(variance)
+        for column in subset:
+            found = np.multiply.outer(found, self.members.get(column, np.ones(len(self.columns[column]))))
+        return found
+
+
+def shrink_all(estimates: Mapping[Subset, Estimate], total: float, known: Known = Known()) -> dict[Subset, Table]:
     """Tables for every subset of `estimates` (which must come smallest first); `total` is n.
 
     With less than one row in all there is nothing to learn, and every table is uniform.
@@ -57,14 +84,17 @@ def shrink_all(estimates: Mapping[Subset, Estimate], total: float) -> dict[Subse
         if total < 1.0:
             tables |= {s: Table(np.full(p.shape, 1.0 / p.size), v) for s, (p, v) in scaled.items()}
         elif order == 1:
-            tables |= {s: Table(project_to_simplex(p), v) for s, (p, v) in scaled.items()}
+            tables |= {
+                s: Table(known.columns[s[0]] if s[0] in known.columns else project_to_simplex(p), v)
+                for s, (p, v) in scaled.items()
+            }
         else:
-            tables |= _shrink_level(scaled, tables)
+            tables |= _shrink_level(scaled, tables, known)
     return tables
 
 
 def _shrink_level(
-    observed: Mapping[Subset, tuple[FloatArray, float]], tables: Mapping[Subset, Table]
+    observed: Mapping[Subset, tuple[FloatArray, float]], tables: Mapping[Subset, Table], known: Known
 ) -> dict[Subset, Table]:
     """Tables for the subsets of one size, from their signed probabilities and variances and the smaller `tables`."""
     lower = {
@@ -75,38 +105,55 @@ def _shrink_level(
         for subset in observed
     }
     expected = {s: maximum_entropy(lower[s], p.shape) for s, (p, _) in observed.items()}
-    residuals = {s: centred(p - expected[s]) for s, (p, _) in observed.items()}
+    residuals = {s: centred(p - expected[s], known.spread(s, p.shape)) for s, (p, _) in observed.items()}
     variances = {s: v for s, (_, v) in observed.items()}
-    shared = shared_interactions({s: r for s, r in residuals.items() if r.ndim == 2}, variances)
+    alike = {
+        s: r
+        for s, r in residuals.items()
+        if r.ndim == 2 and s not in known.interactions and not any(column in known.members for column in s)
+    }
+    shared = shared_interactions(alike, variances)
     shrunk = {}
     for subset, residual in residuals.items():
-        variance = variances[subset]
-        estimate = shrink_interaction(residual, expected[subset], variance)
+        variance, about = known.variance(subset, variances[subset]), expected[subset]
+        if subset in known.interactions:
+            about = project_to_marginals(about + known.interactions[subset], lower[subset])
+            residual = residual - (about - expected[subset])
+        estimate = shrink_interaction(residual, about, variance)
         if subset in shared:
-            estimate = least_risk(residual, variance, estimate, shared[subset])
-        fitted = project_to_marginals(expected[subset] + estimate.interaction, lower[subset])
-        shrunk[subset] = Table(fitted, variance * max(estimate.freedom, 0.0) / residual.size)
+            estimate = least_risk(residual, variances[subset], estimate, shared[subset])
+        fitted = project_to_marginals(about + estimate.interaction, lower[subset])
+        shrunk[subset] = Table(fitted, float(np.mean(variance)) * max(estimate.freedom, 0.0) / residual.size)
     return shrunk
 
 
-def shrink_interaction(residual: FloatArray, expected: FloatArray, variance: float) -> Shrunk:
-    """`residual`, which sums to zero along every axis, shrunk for noise of `variance` per cell."""
+def shrink_interaction(residual: FloatArray, expected: FloatArray, variance: float | FloatArray) -> Shrunk:
+    """`residual`, which sums to zero along every axis, shrunk for noise of `variance` per cell, alike or not."""
     if 1 in residual.shape:
         return Shrunk(np.zeros_like(residual), 0.0)
     wiener = shrink_by_expectation(residual, expected, variance)
-    if residual.ndim != 2 or min(residual.shape) < 3 or residual.size > MOST_SPECTRAL_CELLS:
+    if (
+        isinstance(variance, np.ndarray)
+        or residual.ndim != 2
+        or min(residual.shape) < 3
+        or residual.size > MOST_SPECTRAL_CELLS
+    ):
         return wiener
     return least_risk(residual, variance, wiener, shrink_by_spectrum(residual, variance))
 
 
-def centred(table: FloatArray) -> FloatArray:
-    """The part that no sub-marginal sees."""
+def centred(table: FloatArray, spread: Sequence[FloatArray] | None = None) -> FloatArray:
+    """The part that no sub-marginal sees; `spread` says how sums are spread along every axis where not evenly."""
     for axis in range(table.ndim):
-        table = table - table.mean(axis=axis, keepdims=True)
+        if spread is None:
+            table = table - table.mean(axis=axis, keepdims=True)
+        else:
+            shape = [-1 if other == axis else 1 for other in range(table.ndim)]
+            table = table - table.sum(axis=axis, keepdims=True) * spread[axis].reshape(shape)
     return table
 
 
-def shrink_by_expectation(residual: FloatArray, expected: FloatArray, variance: float) -> Shrunk:
+def shrink_by_expectation(residual: FloatArray, expected: FloatArray, variance: float | FloatArray) -> Shrunk:
     """Posterior mean under the prior N(0, t expected), t of greatest likelihood on a logarithmic grid.
 
     `residual` sums to zero along every axis, so a cell holds only a share of the noise: a quarter for two columns of
@@ -114,11 +161,11 @@ def shrink_by_expectation(residual: FloatArray, expected: FloatArray, variance: 
     """
     share = math.prod(1.0 - 1.0 / size for size in residual.shape)
     variance = variance * share
-    typical = variance / max(float(expected.mean()), 1e-300)
-    squared, mean = np.square(residual).ravel(), expected.ravel()
+    typical = float(np.mean(variance)) / max(float(expected.mean()), 1e-300)
+    squared, mean, noise = np.square(residual).ravel(), expected.ravel(), np.ravel(variance)
     best, best_misfit = 0.0, np.inf
     for scale in PRIOR_SCALES * typical:
-        spread = scale * mean + variance
+        spread = scale * mean + noise
         misfit = float(np.sum(np.log(spread) + squared / spread))
         if misfit < best_misfit:
             best, best_misfit = float(scale), misfit

@@ -26,7 +26,7 @@ def draw_from_tree(
     codes = np.empty((rows, len(single)), dtype=np.int32)
     for child, parent in grow_tree(pairs, len(single)):
         if parent is None:
-            codes[:, child] = _draw(single[child], rows, rng)
+            codes[:, child] = draw(single[child], rows, rng)
             continue
         joint = pairs[(parent, child)] if parent < child else pairs[(child, parent)].T
         by_parent = np.argsort(codes[:, parent], kind="stable")
@@ -34,7 +34,7 @@ def draw_from_tree(
         for code in range(joint.shape[0]):
             members = by_parent[bounds[code] : bounds[code + 1]]
             if len(members):
-                codes[members, child] = _draw(joint[code], len(members), rng)
+                codes[members, child] = draw(joint[code], len(members), rng)
     return codes
 
 
@@ -62,7 +62,7 @@ def mutual_information(joint: FloatArray) -> float:
     return float(np.sum(joint[held] * np.log(joint[held] / product[held])))
 
 
-def _draw(weights: FloatArray, rows: int, rng: np.random.Generator) -> Int32Array:
+def draw(weights: FloatArray, rows: int, rng: np.random.Generator) -> Int32Array:
     """Shuffled systematic draws; a fibre without mass is drawn uniformly."""
     total = float(weights.sum())
     edges = np.cumsum(weights)[:-1] / total if total > 0.0 else np.arange(1, len(weights)) / len(weights)

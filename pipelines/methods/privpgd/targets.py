@@ -5,16 +5,19 @@ out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.pipelines.counting.lifted import Residuals
 from understudy.pipelines.counting.shares import subsets
+from understudy.pipelines.methods.privpgd.learning import learn, merged_marginal
+from understudy.pipelines.methods.privpgd.merging import Merged
 from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
 from understudy.pipelines.methods.privpgd.reconcile import EXACT_VARIANCE, Estimate, estimate_closure, estimate_total
-from understudy.pipelines.methods.privpgd.shrinkage import shrink_all
+from understudy.pipelines.methods.privpgd.shrinkage import Known, shrink_all
 
 # A table is never given less than this share of the best-known table's say: with none it could drift at no
 # cost.
@@ -37,27 +40,42 @@ class Target:
 
 @dataclass(frozen=True)
 class Targets:
-    """`joint` are the marginals to fit, `single` one table per column, `pairs` all 2-way tables known."""
+    """`joint` are the marginals to fit, `single` one table per column, `pairs` all 2-way tables known.
+
+    All are over merged codes where a column has any.
+    """
 
     joint: tuple[Target, ...]
     single: tuple[Target, ...]
     pairs: Mapping[tuple[int, int], npt.NDArray[np.float64]]
+    merged: Mapping[int, Merged] = field(default_factory=dict)
 
 
 def build_targets(
-    noisy: Sequence[NoisyMarginal] | Residuals, columns: Sequence[GridColumn], total: float | None
+    noisy: Sequence[NoisyMarginal] | Residuals,
+    columns: Sequence[GridColumn],
+    total: float | None,
+    whole: frozenset[int] = frozenset(),
 ) -> Targets:
-    """Estimate, shrink and project the marginals; a column that no marginal covers becomes uniform."""
+    """Estimate, shrink and project the marginals; a column that no marginal covers becomes uniform.
+
+    Columns of `whole` are not merged, however wide.
+    """
     sizes = [column.size for column in columns]
     uniform = tuple(Target((c,), np.full(size, 1.0 / size), 1.0, 0.0) for c, size in enumerate(sizes))
+    merged: dict[int, Merged] = {}
+    known = Known()
     if isinstance(noisy, Residuals):
-        estimates, rows, asked = lifted_estimates(noisy), noisy.total, noisy.asked
+        rows, asked = noisy.total if total is None else float(total), noisy.asked
+        if rows >= 1.0:
+            merged, known = learn(noisy, columns, rows, whole)
+        estimates = lifted_estimates(noisy, merged)
     elif noisy:
         estimates, rows = estimate_closure(noisy, sizes), estimate_total(noisy)
         asked = tuple(marginal.columns for marginal in noisy)
     else:
         return Targets((), uniform, {})
-    tables = shrink_all(estimates, rows if total is None else float(total))
+    tables = shrink_all(estimates, rows if total is None else float(total), known)
     measured = sorted({columns for columns in asked if len(columns) > 1})
     best = min((estimates[s].variance for s in measured), default=1.0)
     joint = tuple(
@@ -70,20 +88,23 @@ def build_targets(
         for c in range(len(columns))
     )
     pairs = {(s[0], s[1]): table.probabilities for s, table in tables.items() if len(s) == 2}
-    return Targets(joint, single, pairs)
+    return Targets(joint, single, pairs, merged)
 
 
-def lifted_estimates(residuals: Residuals) -> dict[tuple[int, ...], Estimate]:
-    """An estimate for every nonempty subset of the marginals, smallest first.
+def lifted_estimates(
+    residuals: Residuals, merged: Mapping[int, Merged] = MappingProxyType({})
+) -> dict[tuple[int, ...], Estimate]:
+    """An estimate for every nonempty subset of the marginals, smallest first, over merged codes where there are any.
 
-    A wide one's variance is that of its own residual, since shrinkage sets apart what its sub-marginals say.
+    A wide one's variance is that of its own residual, a single cell's, since shrinkage sets apart what its
+    sub-marginals say.
     """
     wanted = {subset for clique in residuals.asked for subset in subsets(clique)[1:]}
     own = residuals.by_clique
     return {
         s: Estimate(
             s,
-            residuals.marginal(s),
+            residuals.marginal(s) if not any(c in merged for c in s) else merged_marginal(residuals, s, merged),
             own[s].std ** 2 if len(s) > 1 and s in own else max(residuals.variance(s), EXACT_VARIANCE),
         )
         for s in sorted(wanted, key=lambda subset: (len(subset), subset))
