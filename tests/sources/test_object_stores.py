@@ -27,6 +27,7 @@ from understudy.pipelines.publishing.targets.base import open_target
 from understudy.pipelines.publishing.targets.object_store import ObjectStoreTarget
 from understudy.pipelines.publishing.verifying import verify_release
 from understudy.pipelines.releasing.recertifying import recertify_release
+from understudy.pipelines.sources.catalogue import source_types
 from understudy.pipelines.sources.opening import open_source
 from understudy.pipelines.spec.reading import parse_spec
 from understudy.pipelines.spec.source import SourceSpec
@@ -242,3 +243,13 @@ def test_names_cannot_leave_the_root(bucket: str) -> None:
     for name, release in (("..", "x"), ("a/b", "x"), ("clinic", "../x"), ("clinic", "")):
         with pytest.raises(PublishError, match="leave"):
             target.recover(name, release)
+
+
+def test_types_are_asked_of_the_first_object_alone(bucket: str) -> None:
+    """A plan asks for no more, and a table may have thousands."""
+    put(bucket, "t/a.parquet", ROWS)
+    client().put_object(Bucket=bucket, Key="t/b.parquet", Body=b"no table")
+    source = opened(f"s3://{bucket}/t")
+    assert source_types(source) == {"who": "string", "n": "int64"}
+    with pytest.raises(SourceError):
+        source.schema()

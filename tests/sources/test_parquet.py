@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from tests.table.coding.strategies import one_column_table
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.sources.catalogue import source_types
 from understudy.pipelines.sources.files.parquet import ParquetSource
 from understudy.pipelines.sources.memory import ArrowSource
 from understudy.pipelines.table.coding.encode import encode_column
@@ -194,3 +196,12 @@ def test_a_file_cut_short_between_two_batches_is_a_source_error_and_the_process_
         file.truncate(5000)
     with pytest.raises(SourceError, match=r"changed while it was read"):
         list(batches)
+
+
+def test_types_are_asked_of_the_first_file_alone(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": pa.array([1], pa.int16()), "w": ["x"]}), tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").write_bytes(b"no table")
+    source = ParquetSource(tmp_path)
+    assert source_types(source) == {"n": "int16", "w": "string"}
+    with pytest.raises(SourceError):
+        source.schema()

@@ -25,6 +25,7 @@ from understudy.pipelines.spec.address import Address, Terms, fingerprint
 from understudy.pipelines.spec.dialect import COMMAS, CsvDialect
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.source import SourceSpec
+from understudy.pipelines.table.keeping import type_names
 
 _KEY = "source.uri"
 
@@ -124,6 +125,14 @@ class ObjectStoreSource(InParts):
                 )
         return first[1]
 
+    def declared_types(self) -> dict[str, str]:
+        """Types that published columns may keep, by the first object, which all others agree with: a plan opens no
+        other."""
+        if "_footers" in self.__dict__:
+            return type_names(self._footers[0][1])
+        store, wanted = self._listed()
+        return type_names(self._footer(store, wanted[0])[1])
+
     def parts(self) -> Sequence[StoredParquet | StoredCsv]:
         self.schema()
         found: list[StoredParquet | StoredCsv] = []
@@ -148,6 +157,11 @@ class ObjectStoreSource(InParts):
     @cached_property
     def _footers(self) -> list[tuple[StoredObject, pa.Schema, list[int] | None]]:
         """Each object, its schema, and the rows of its row groups (None for CSV)."""
+        store, wanted = self._listed()
+        return [self._footer(store, path) for path in wanted]
+
+    def _listed(self) -> tuple[Any, list[str]]:
+        """The store, and the objects of the table in order of name."""
         store, root = open_store(self.uri, _KEY)
         with storing(root, SourceError, "reading"):
             listed = store.find(root)
@@ -156,14 +170,14 @@ class ObjectStoreSource(InParts):
             raise SourceError(f"{root} holds no .parquet or .csv object", "check source.uri")
         if len({_is_csv(path) for path in wanted}) > 1:
             raise SpecError(f"{root} holds both Parquet and CSV objects", "name a path that holds one kind")
-        found = []
-        for path in wanted:
-            with Bare(), _reading(path):
-                stored = StoredObject(self.uri, path, version_of(store.info(path)))  # listings may say it otherwise
-                with stored.open() as stream:
-                    footer = self._csv_footer(stream, path) if _is_csv(path) else _parquet_footer(stream, path)
-                found.append((stored, *footer))
-        return found
+        return store, wanted
+
+    def _footer(self, store: Any, path: str) -> tuple[StoredObject, pa.Schema, list[int] | None]:
+        with Bare(), _reading(path):
+            stored = StoredObject(self.uri, path, version_of(store.info(path)))  # listings may say it otherwise
+            with stored.open() as stream:
+                footer = self._csv_footer(stream, path) if _is_csv(path) else _parquet_footer(stream, path)
+        return stored, *footer
 
     def __getstate__(self) -> dict[str, Any]:
         return {"uri": self.uri, "quoted_newlines": self.quoted_newlines, "dialect": self.dialect}

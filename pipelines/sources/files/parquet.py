@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from understudy.pipelines.errors import Bare, SourceError
 from understudy.pipelines.sources.base import BATCH_ROWS, InParts
 from understudy.pipelines.sources.pinning import FilePin, state_of
+from understudy.pipelines.table.keeping import type_names
 
 PARTS, LEAST_ROWS, MOST_ROWS = 16, 65_536, 1_000_000
 """A table is cut into so many parts, so that threads share it evenly, or into parts of so few or so many rows."""
@@ -88,6 +89,15 @@ class ParquetSource(InParts):
         for pin, schema, _ in self._footers[1:]:
             _check_agreement(first_pin.path, first, pin.path, schema)
         return first
+
+    def declared_types(self) -> dict[str, str]:
+        """Types that published columns may keep, by the first file, which all others agree with: a plan opens no
+        other."""
+        if "_footers" in self.__dict__:
+            return type_names(self._footers[0][1])
+        path = _files(self.path)[0]
+        with Bare(), _reading(path):
+            return type_names(read_footer(path)[0])
 
     def parts(self) -> Sequence[ParquetPart]:
         """Runs of row groups, none across two files."""
