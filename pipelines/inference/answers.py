@@ -14,6 +14,15 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True)
+class Uncut:
+    """The estimate and its intervals before they are cut to what is possible: what comparisons need."""
+
+    value: float
+    interval: Interval | None
+    population: Interval | None
+
+
+@dataclass(frozen=True)
 class Answer:
     """`group` names it by the `by` columns. `interval` is for this table, that is for noise alone, `population` for
     what the table was sampled from; `noise_share` is the part of the latter's variance that is noise. `within_bins`
@@ -26,6 +35,7 @@ class Answer:
     noise_share: float | None = None
     within_bins: float = 0.0
     reason: str = ""
+    uncut: Uncut | None = field(default=None, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         own, wide = self.interval, self.population

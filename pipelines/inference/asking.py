@@ -45,6 +45,8 @@ class Asked:
         asked = parse_question(question) if isinstance(question, str) else question
         if not 0.5 <= level < 1:
             raise SpecError(f"no interval has the level {level:g}", "choose one from 0.5 to below 1, such as 0.95")
+        if asked.over_time:
+            raise SpecError("a question over time is about all releases of a name", "name the folder that holds them")
         reason = self.why
         if self.told is not None:
             others = unknown(self.told, asked)

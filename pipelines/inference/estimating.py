@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from understudy.pipelines.counting.lifted import Residuals
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.inference.answers import LEVEL, Answer
+from understudy.pipelines.inference.answers import LEVEL, Answer, Uncut
 from understudy.pipelines.inference.axes import Axis, axis_of, code_of, group_value, meets
 from understudy.pipelines.inference.intervals import (
     EVERYTHING,
@@ -95,7 +95,9 @@ class _Uncertain:
         return of_sum(float(self.sums[0]), float(matrix[0, 0]), z).within(*self.possible)
 
     def uncut(self, matrix: FloatArray, z: float) -> Interval:
-        """Of a ratio, also where it is not possible: what noise does to it is what a comparison must know."""
+        """Also where it is not possible: what noise does to it is what a comparison must know."""
+        if not self.is_ratio:
+            return of_sum(self.value, float(matrix[0, 0]), z)
         return of_ratio(float(self.sums[0]), float(self.sums[1]), matrix, z)
 
     def variance(self, matrix: FloatArray) -> float:
@@ -383,7 +385,9 @@ def _answer(group: dict[str, Any], one: _Uncertain, z: float) -> Answer:
     noise, all_of_it = (one.variance(matrix) if one.is_told else math.nan
                         for matrix in (one.noise, one.noise + one.sampling))  # fmt: skip
     share = noise / all_of_it if all_of_it > 0 else None
-    return Answer(group, value, own, wide, share, one.within_bins)
+    spans = (one.uncut(matrix, z) for matrix in (one.noise, one.noise + one.sampling))
+    uncut = Uncut(one.value, *spans) if one.is_told else None
+    return Answer(group, value, own, wide, share, one.within_bins, uncut=uncut)
 
 
 def _compared(

@@ -39,6 +39,7 @@ _GRAMMAR = r"""
            | "where"i condition                         -> where
            | "difference"i ["from"i value]              -> difference
            | "ratio"i ["to"i value]                     -> ratio
+           | "over"i "time"i                            -> over_time
 
     ?condition: conjunction | condition "or"i conjunction -> or_
     ?conjunction: negation | conjunction "and"i negation  -> and_
@@ -124,6 +125,7 @@ class Question:
     by: tuple[str, ...] = ()
     where: Condition | None = None
     contrast: Contrast | None = None
+    over_time: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -233,6 +235,9 @@ class _Reader(Transformer[Token, Any]):
 
     def ratio(self, against: str | None) -> tuple[str, Any]:
         return "contrast", Contrast("ratio", against)
+
+    def over_time(self) -> tuple[str, Any]:
+        return "over_time", True
 
     def or_(self, *parts: Condition) -> Condition:
         return Any_(parts)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
 
 from understudy.pipelines.counting.released import counts_entities, released_entities
+from understudy.pipelines.errors import SpecError
 from understudy.pipelines.inference.answers import LEVEL, Answers
 from understudy.pipelines.inference.asking import Asked
-from understudy.pipelines.inference.estimating import Told
+from understudy.pipelines.inference.question import Question, parse_question
 from understudy.pipelines.inference.regression import Regression
-from understudy.pipelines.inference.residuals import residuals_of
+from understudy.pipelines.inference.trends import Trend
 from understudy.pipelines.inference.verdict import Verdict, verdict_of
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
-from understudy.pipelines.publishing.measured import Measured, read_measured
+from understudy.pipelines.publishing.measured import Measured, read_measured, told_of
 from understudy.pipelines.publishing.verifying import stored_release
 
 CHOSEN = "which tables were measured was chosen by looking at noisy ones, which the intervals do not know of"
@@ -45,6 +47,9 @@ class PublishedRelease:
 
     def estimate(self, question: str, level: float = LEVEL) -> Answers:
         """The answer with its intervals (docs/asking.md): `mean(charge) by ward where age >= 60`."""
+        return self.answer(parse_question(question), level)
+
+    def answer(self, question: Question, level: float = LEVEL) -> Answers:
         return self._asked.answer(question, level)
 
     def ols(self, formula: str, level: float = LEVEL) -> Regression:
@@ -62,6 +67,21 @@ class PublishedRelease:
         return asked_of(read_measured(self._stored.trusted), self.manifest, lambda: self.table)
 
 
+def ask_over_time(place: str, question: Question, level: float = LEVEL) -> Trend:
+    """The question, asked of every release of a name, by snapshot: `place` is the folder that holds them, or one of
+    them. Tables in databases hold one release only."""
+    stored = stored_release(place)
+    if stored.directory is None or not stored.dated:
+        raise SpecError("a question over time needs several releases side by side", "publish to a directory or a store")
+    path = place.rstrip("/")
+    folder = path.rpartition("/")[0] if path.endswith(f"/{stored.directory}") else path
+    single, found = replace(question, over_time=False), {}
+    for name in sorted(stored.dated, key=lambda name: stored.dated[name]):
+        release = PublishedRelease(f"{folder}/{name}")
+        found[release.manifest.snapshot] = release.answer(single, level)  # of one snapshot, the newest
+    return Trend(question, tuple(sorted(found.items())))
+
+
 def asked_files(files: tuple[ReleaseFile, ...], manifest: Manifest, table: pa.Table) -> Asked:
     """A release that was made here and is not published yet."""
     contents = {file.path: file.content for file in files}
@@ -74,15 +94,9 @@ def asked_of(measured: Measured | None, manifest: Manifest, rows: Callable[[], p
         counted = manifest.method == "privpgd"
         more = "it was published by an earlier version" if counted else f"{manifest.method} measures no counts"
         return Asked(None, rows, f"{why}: {more}")
+    told = told_of(measured)
     notes = (CHOSEN,) if manifest.spec.get("method", {}).get("marginals") in ("adaptive", "auto") else ()
     if counts_entities(measured.measurement):
-        return _of_entities(measured, rows, notes)
-    told = Told(residuals_of(measured.measurement), measured.columns, measured.max_rows)
+        entities = released_entities(measured.measurement)
+        return Asked(told, rows, notes=(ENTITIES, *notes), number_of_rows=max(1.0, entities.rows))
     return Asked(told, rows, notes=notes)
-
-
-def _of_entities(measured: Measured, rows: Callable[[], pa.Table], notes: tuple[str, ...]) -> Asked:
-    """An entity's rows are one of whatever is counted, so that they add nothing to what sampling leaves unknown."""
-    counted = released_entities(measured.measurement)
-    told = Told(residuals_of(measured.measurement), measured.columns[: counted.level])
-    return Asked(told, rows, notes=(ENTITIES, *notes), number_of_rows=max(1.0, counted.rows))

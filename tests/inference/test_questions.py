@@ -34,6 +34,7 @@ OLD = Compare("age", ">=", "60")
         ("mean(charge) where age >= 60 by ward", Question("", Measure("mean", "charge"), ("ward",), OLD)),
         ("share(readmitted) by sex", Question("", Measure("share", condition=Truth("readmitted")), ("sex",))),
         ("share by ward, sex", Question("", Measure("share"), ("ward", "sex"))),
+        ("mean(x) over time", Question("", Measure("mean", "x"), over_time=True)),
         ("sum(charge)", Question("", Measure("sum", "charge"))),
         ("median(stay)", Question("", Measure("quantile", "stay", level=0.5))),
         ("quantile(stay, 0.9)", Question("", Measure("quantile", "stay", level=0.9))),
@@ -78,7 +79,7 @@ OLD = Compare("age", ">=", "60")
 def test_a_question_is_read_as_it_is_meant(text: str, expected: Question) -> None:
     found = parse_question(text)
     assert found.text == text
-    same = Question(text, expected.measure, expected.by, expected.where, expected.contrast)
+    same = Question(text, expected.measure, expected.by, expected.where, expected.contrast, expected.over_time)
     assert found == same
 
 

@@ -7,11 +7,18 @@ import json
 import click
 
 from understudy.pipelines.inference.answers import Answers
-from understudy.pipelines.releasing.asking import PublishedRelease
+from understudy.pipelines.inference.question import parse_question
+from understudy.pipelines.releasing.asking import PublishedRelease, ask_over_time
 
 
 def run_ask(release: str, question: str, level: float, as_json: bool) -> None:
-    answers = PublishedRelease(release).estimate(question, level)
+    asked = parse_question(question)
+    if asked.over_time:
+        trend = ask_over_time(release, asked, level)
+        told = json.dumps(trend.to_json(), indent=2, ensure_ascii=False, default=str)
+        click.echo(told if as_json else "\n".join(trend.lines()))
+        return
+    answers = PublishedRelease(release).answer(asked, level)
     if as_json:
         click.echo(json.dumps(answers.to_json(), indent=2, ensure_ascii=False, default=str))
         return

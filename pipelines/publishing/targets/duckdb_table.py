@@ -17,10 +17,12 @@ from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.staging import own_staging
 from understudy.pipelines.publishing.attesting import attest
+from understudy.pipelines.publishing.estimates import estimates_of
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile, ReleaseFile
 from understudy.pipelines.publishing.stored import StoredRelease
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
 from understudy.pipelines.publishing.targets.published_tables import (
+    ESTIMATES,
     FILES,
     RELEASES,
     HeldTable,
@@ -30,6 +32,7 @@ from understudy.pipelines.publishing.targets.published_tables import (
     hashes_of,
     is_whole,
     listed,
+    lists,
     read_manifest,
 )
 from understudy.pipelines.spec.address import Address, Terms
@@ -97,9 +100,11 @@ class DuckDBTarget(TargetBase):
             connection.register("release_rows", release.table)
             columns = ", ".join(_selected(field) for field in release.table.schema)
             connection.execute(f"CREATE OR REPLACE TABLE {staged} AS SELECT {columns} FROM release_rows")  # noqa: S608
+            estimates = self._stage_estimates(connection, release)
             fault_point("publish_staged")
-            files = (self._file(connection, f"{self.table}__staged"), *listed(release.measured))
+            files = (self._file(connection, f"{self.table}__staged"), *estimates, *listed(release.measured))
             manifest = manifest.model_copy(update={"files": files})
+            shown = self._shown(connection)
             connection.execute("BEGIN")
             connection.execute(f"CREATE TABLE IF NOT EXISTS {RELEASES} ({_COLUMNS})")
             connection.execute(f"ALTER TABLE {RELEASES} ADD COLUMN IF NOT EXISTS envelope TEXT")  # older: unsigned
@@ -114,6 +119,11 @@ class DuckDBTarget(TargetBase):
             self._keep(connection, manifest, release.measured)
             connection.execute(f"DROP TABLE IF EXISTS {table}")
             connection.execute(f"ALTER TABLE {staged} RENAME TO {table}")
+            if estimates or lists(shown, f"{self.table}{ESTIMATES}"):
+                connection.execute(f"DROP TABLE IF EXISTS {_quoted(self.table + ESTIMATES)}")
+            if estimates:
+                staged = _quoted(f"{self.table}{ESTIMATES}__staged")
+                connection.execute(f"ALTER TABLE {staged} RENAME TO {_quoted(self.table + ESTIMATES)}")
             fault_point("publish_before_pointer")
             connection.execute("COMMIT")
         return self._published(manifest, text, current=True)
@@ -133,13 +143,31 @@ class DuckDBTarget(TargetBase):
             contents = self._contents(connection, found[0])
             return HeldTable(
                 found[0],
-                hashes_of(self._held_file(connection), contents),
+                hashes_of(self._held_files(connection), contents),
                 held["manifest"],
                 held.get("envelope"),
                 tuple((record["release_id"], record["manifest"]) for record in records),
                 contents,
                 self._rows,
             )
+
+    def _stage_estimates(
+        self, connection: duckdb.DuckDBPyConnection, release: PreparedRelease
+    ) -> tuple[PublishedFile, ...]:
+        """Beside those they replace; none where somebody else's table has that name."""
+        name = f"{self.table}{ESTIMATES}"
+        shown = self._shown(connection)
+        estimates = estimates_of(release.measured)
+        if estimates is None or (self._exists(connection, name) and not lists(shown, name)):
+            return ()
+        connection.register("release_estimates", estimates)
+        staged = _quoted(f"{name}__staged")
+        connection.execute(f"CREATE OR REPLACE TABLE {staged} AS SELECT * FROM release_estimates")  # noqa: S608
+        return (self._file(connection, f"{name}__staged", name),)
+
+    def _shown(self, connection: duckdb.DuckDBPyConnection) -> Manifest | None:
+        found = self._record(connection, "current")
+        return None if found is None else found[0]
 
     def _rows(self) -> pa.Table:
         with self._connected() as connection:
@@ -198,16 +226,17 @@ class DuckDBTarget(TargetBase):
         return [(read_manifest(text, where), bool(current), str(text)) for text, current in rows]
 
     def _intact(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> bool:
-        return is_whole(manifest, hashes_of(self._held_file(connection), self._contents(connection, manifest)))
+        return is_whole(manifest, hashes_of(self._held_files(connection), self._contents(connection, manifest)))
 
-    def _held_file(self, connection: duckdb.DuckDBPyConnection) -> PublishedFile | None:
-        return self._file(connection, self.table) if self._exists(connection, self.table) else None
+    def _held_files(self, connection: duckdb.DuckDBPyConnection) -> list[PublishedFile]:
+        names = (self.table, f"{self.table}{ESTIMATES}")
+        return [self._file(connection, name, name) for name in names if self._exists(connection, name)]
 
-    def _file(self, connection: duckdb.DuckDBPyConnection, table: str) -> PublishedFile:
+    def _file(self, connection: duckdb.DuckDBPyConnection, table: str, listed_as: str | None = None) -> PublishedFile:
         found = connection.execute(
             f"SELECT to_json(understudy_row)::VARCHAR FROM {_quoted(table)} AS understudy_row"  # noqa: S608
         )
-        return file_of(self.table, (row[0].encode() for row in iter(found.fetchone, None)))
+        return file_of(listed_as or self.table, (row[0].encode() for row in iter(found.fetchone, None)))
 
     def _exists(self, connection: duckdb.DuckDBPyConnection, table: str) -> bool:
         query = "SELECT 1 FROM information_schema.tables WHERE table_name = ? AND table_schema = current_schema()"

@@ -16,10 +16,12 @@ from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.attesting import attest
+from understudy.pipelines.publishing.estimates import estimates_of
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.stored import StoredRelease
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
 from understudy.pipelines.publishing.targets.postgresql_loading import (
+    drop,
     keep_files,
     kept_files,
     load,
@@ -28,6 +30,7 @@ from understudy.pipelines.publishing.targets.postgresql_loading import (
     table_of,
 )
 from understudy.pipelines.publishing.targets.published_tables import (
+    ESTIMATES,
     FILES,
     RELEASES,
     HeldTable,
@@ -37,6 +40,7 @@ from understudy.pipelines.publishing.targets.published_tables import (
     hashes_of,
     is_whole,
     listed,
+    lists,
     read_manifest,
 )
 from understudy.pipelines.sources.databases.postgresql_connection import TERMS, connected, database_at, located
@@ -44,6 +48,7 @@ from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.handling import PublishSpec
 
 _DOING = "publishing"
+_STAGED_ESTIMATES = "understudy_estimates__staged"
 
 
 class PostgresTarget(TargetBase):
@@ -94,7 +99,9 @@ class PostgresTarget(TargetBase):
                 self._refuse_foreign_table(connection, schema)
             elif located(connection, f"{schema}.{self.table}") is not None:
                 raise foreign(f"{schema}.{self.table}", str(self.database))
-            for table in (RELEASES, FILES, self.table):
+            name = f"{self.table}{ESTIMATES}"
+            ours = (name,) if lists(self._shown(connection, schema), f"{schema}.{name}") else ()
+            for table in (RELEASES, FILES, self.table, *ours):
                 self._refuse_without_ownership(connection, schema, table)
 
     def _refuse_without_ownership(self, connection: Any, schema: str, table: str) -> None:
@@ -136,13 +143,42 @@ class PostgresTarget(TargetBase):
             load(connection, schema, staged, release.table)
             fault_point("publish_staged")
             file = file_of(f"{schema}.{self.table}", rows_of(connection, schema, staged))
-            manifest = manifest.model_copy(update={"files": (file, *listed(release.measured))})
+            estimates = self._replace_estimates(connection, schema, release)
+            manifest = manifest.model_copy(update={"files": (file, *estimates, *listed(release.measured))})
             swap(connection, schema, self.table, staged)
             text = manifest.model_dump_json()
             self._record(connection, schema, manifest, text, release)
             keep_files(connection, schema, self.table, manifest, release.measured)
             fault_point("publish_before_pointer")
         return self._published(schema, manifest, text, current=True)
+
+    def _replace_estimates(self, connection: Any, schema: str, release: PreparedRelease) -> tuple[PublishedFile, ...]:
+        """In the transaction of the release; nothing where somebody else's table has that name."""
+        name = f"{self.table}{ESTIMATES}"
+        ours = lists(self._shown(connection, schema), f"{schema}.{name}")
+        if located(connection, f"{schema}.{name}") is not None and not ours:
+            return ()
+        estimates = estimates_of(release.measured)
+        if estimates is None:
+            if ours:
+                drop(connection, schema, name)
+            return ()
+        load(connection, schema, _STAGED_ESTIMATES, estimates)
+        swap(connection, schema, name, _STAGED_ESTIMATES)
+        return (file_of(f"{schema}.{name}", rows_of(connection, schema, name)),)
+
+    def _shown(self, connection: Any, schema: str) -> Manifest | None:
+        from psycopg import sql
+
+        if located(connection, f"{schema}.{RELEASES}") is None:
+            return None
+        row = connection.execute(
+            sql.SQL("SELECT manifest FROM {} WHERE table_name = %s AND current").format(
+                sql.Identifier(schema, RELEASES)
+            ),
+            [self.table],
+        ).fetchone()
+        return None if row is None else read_manifest(row[0], f"{schema}.{RELEASES} at {self.database}")
 
     def _recover(self, connection: Any, schema: str, name: str, release_id: str) -> Published | None:
         from psycopg import sql
@@ -183,7 +219,7 @@ class PostgresTarget(TargetBase):
             _, text, _, envelope = held
             manifest = read_manifest(text, f"{schema}.{RELEASES} at {self.database}")
             contents = kept_files(connection, schema, self.table, manifest)
-            hashes = hashes_of(self._held_file(connection, schema), contents)
+            hashes = hashes_of(self._held_files(connection, schema), contents)
             recorded = tuple(record[:2] for record in records)
             return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows)
 
@@ -208,12 +244,12 @@ class PostgresTarget(TargetBase):
 
     def _intact(self, connection: Any, schema: str, manifest: Manifest) -> bool:
         contents = kept_files(connection, schema, self.table, manifest)
-        return is_whole(manifest, hashes_of(self._held_file(connection, schema), contents))
+        return is_whole(manifest, hashes_of(self._held_files(connection, schema), contents))
 
-    def _held_file(self, connection: Any, schema: str) -> PublishedFile | None:
-        if located(connection, f"{schema}.{self.table}") is None:
-            return None
-        return file_of(f"{schema}.{self.table}", rows_of(connection, schema, self.table))
+    def _held_files(self, connection: Any, schema: str) -> list[PublishedFile]:
+        names = (self.table, f"{self.table}{ESTIMATES}")
+        there = [name for name in names if located(connection, f"{schema}.{name}") is not None]
+        return [file_of(f"{schema}.{name}", rows_of(connection, schema, name)) for name in there]
 
     def _schema(self, connection: Any) -> str | None:
         if not self.given_schema:

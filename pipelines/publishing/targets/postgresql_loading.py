@@ -67,7 +67,7 @@ def swap(connection: Any, schema: str, table: str, staged: str) -> None:
                     sql.Identifier(grantee) if grantee else sql.SQL("PUBLIC"),
                 )
             )
-        _drop(connection, schema, table)
+        drop(connection, schema, table)
     connection.execute(
         sql.SQL("ALTER TABLE {} RENAME TO {}").format(sql.Identifier(schema, staged), sql.Identifier(table))
     )
@@ -129,7 +129,7 @@ def kept_files(connection: Any, schema: str, table: str, manifest: Manifest) -> 
     return {path: bytes(content) for path, content in rows}
 
 
-def _drop(connection: Any, schema: str, table: str) -> None:
+def drop(connection: Any, schema: str, table: str) -> None:
     import psycopg
     from psycopg import sql
 

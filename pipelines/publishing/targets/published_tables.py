@@ -20,6 +20,10 @@ FILES = "understudy_files"
 """What travels with a release beside its rows, a row a file, of every release that was published into a table."""
 
 
+ESTIMATES = "_estimates"
+"""What the name of a table with estimates ends with, after that of the published one."""
+
+
 @dataclass(frozen=True)
 class HeldTable:
     """The release that a table is said to hold, and the hashes of what is found of it now."""
@@ -63,10 +67,15 @@ def listed(files: Iterable[ReleaseFile]) -> tuple[PublishedFile, ...]:
     )
 
 
-def hashes_of(table: PublishedFile | None, contents: Mapping[str, bytes]) -> dict[str, str]:
-    """What is found of a release now: its table, if there is one, and its files."""
+def hashes_of(tables: Iterable[PublishedFile], contents: Mapping[str, bytes]) -> dict[str, str]:
+    """What is found of a release now: its tables, as far as they are there, and its files."""
     found = {path: hashlib.sha256(content).hexdigest() for path, content in contents.items()}
-    return found if table is None else {table.path: table.sha256, **found}
+    return {**{table.path: table.sha256 for table in tables}, **found}
+
+
+def lists(manifest: Manifest | None, table: str) -> bool:
+    """Whether a table is of that release."""
+    return manifest is not None and any(file.path == f"table {table}" for file in manifest.files)
 
 
 def is_whole(manifest: Manifest, hashes: Mapping[str, str]) -> bool:

@@ -1,0 +1,103 @@
+"""Estimates as a table for SQL: every one-way and two-way group-by that was measured, with interval columns.
+
+A target that is a database puts it beside the rows, as `<table>_estimates`. It is computed from what the release
+carries and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from understudy.pipelines.counting.released import counts_entities
+from understudy.pipelines.counting.workload import Clique
+from understudy.pipelines.inference.answers import LEVEL
+from understudy.pipelines.inference.axes import group_value
+from understudy.pipelines.inference.estimating import Told
+from understudy.pipelines.inference.intervals import deviations
+from understudy.pipelines.publishing.manifest import ReleaseFile
+from understudy.pipelines.publishing.measured import read_measured, told_of
+
+FloatArray = npt.NDArray[np.float64]
+MOST_ROWS = 200_000
+"""The narrowest tables first, as many as fit."""
+
+
+def estimates_of(files: Sequence[ReleaseFile]) -> pa.Table | None:
+    """From the files of `measured/`; None where there are none."""
+    contents = {file.path: file.content for file in files}
+    measured = read_measured(contents.get)
+    if measured is None:
+        return None
+    counted = "entities" if counts_entities(measured.measurement) else "rows"
+    return estimates_table(told_of(measured), counted)
+
+
+def estimates_table(told: Told, counted: str = "rows") -> pa.Table:
+    """Values are text, as `understudy ask` calls groups; `low` to `high` hold the table's own count 95 times in 100."""
+    sizes = told.residuals.sizes
+    wanted = sorted(
+        (clique for clique in told.residuals.by_clique if len(clique) in (1, 2)),
+        key=lambda clique: (len(clique), math.prod(sizes[c] for c in clique), clique),
+    )
+    room, parts = MOST_ROWS, []
+    for clique in wanted:
+        room -= math.prod(sizes[c] for c in clique)
+        if room < 0:
+            break
+        parts.append(_part(told, clique, counted))
+    return pa.concat_tables(parts)
+
+
+def _part(told: Told, clique: Clique, counted: str) -> pa.Table:
+    columns = [told.columns[c] for c in clique]
+    labels = [[_text(group_value(column, code)) for code in range(column.size)] for column in columns]
+    counts, cells = told.residuals.marginal(clique), math.prod(told.residuals.sizes[c] for c in clique)
+    places = [axis.ravel() for axis in np.indices(counts.shape)]
+    flat, z = counts.ravel(), deviations(LEVEL)
+    off = z * math.sqrt(told.residuals.variance(clique))
+    total, total_std = told.residuals.total, told.residuals.by_clique[()].std
+    low, high = _shares(flat, total, told.residuals.variance(clique), total_std**2 / cells, total_std**2, z)
+    first, second = (
+        pa.array([labels[place][code] for code in places[place]], pa.string())
+        if place < len(clique)
+        else pa.nulls(cells, pa.string())
+        for place in (0, 1)
+    )
+    names = [column.name for column in columns]
+    return pa.table(
+        {
+            "grouped_by": pa.array([", ".join(names)] * cells, pa.string()),
+            "column_1": pa.array([names[0]] * cells, pa.string()),
+            "value_1": first,
+            "column_2": pa.array([names[1] if len(names) > 1 else None] * cells, pa.string()),
+            "value_2": second,
+            "counted": pa.array([counted] * cells, pa.string()),
+            "estimate": np.maximum(flat, 0.0),
+            "low": np.maximum(flat - off, 0.0),
+            "high": np.maximum(flat + off, 0.0),
+            "share": np.clip(flat / total, 0.0, 1.0) if total > 0 else np.zeros(cells),
+            "share_low": low,
+            "share_high": high,
+        }
+    )
+
+
+def _shares(
+    counts: FloatArray, total: float, own: float, both: float, of_total: float, z: float
+) -> tuple[FloatArray, FloatArray]:
+    """Fieller's interval of counts / total, cut to what a share can be; all of it where the total may be zero."""
+    square = total**2 - z**2 * of_total
+    if square <= 0:
+        return np.zeros_like(counts), np.ones_like(counts)
+    middle = (counts * total - z**2 * both) / square
+    inside = np.maximum(middle**2 - (counts**2 - z**2 * own) / square, 0.0)
+    return np.clip(middle - np.sqrt(inside), 0.0, 1.0), np.clip(middle + np.sqrt(inside), 0.0, 1.0)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
