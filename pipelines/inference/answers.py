@@ -39,8 +39,7 @@ class Answer:
 
     def to_json(self) -> dict[str, Any]:
         own, wide = self.interval, self.population
-        return {
-            **self.group,
+        said = {
             "estimate": _finite(self.estimate),
             "low": _finite(own.low if own else None),
             "high": _finite(own.high if own else None),
@@ -50,6 +49,8 @@ class Answer:
             "within_bins": self.within_bins,
             **({"reason": self.reason} if self.reason else {}),
         }
+        clash = said.keys() & self.group.keys()  # a column that is called so
+        return {**self.group, **said, **({"group": dict(self.group)} if clash else {})}
 
 
 @dataclass(frozen=True)

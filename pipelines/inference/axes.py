@@ -82,9 +82,7 @@ def meets(piece: Compare | IsNull | Truth, axis: Axis) -> FloatArray:
     if isinstance(piece, IsNull):
         return np.asarray(~known, dtype=float)
     if isinstance(piece, Truth):
-        if column.kind != "boolean":
-            raise SpecError(f"{column.name} is not a column of yes and no", f"compare it, as `{column.name} = ...`")
-        return np.where(known, axis.code == 1, 0.5)
+        return np.where(known, axis.code == _yes(column), 0.5)
     if column.kind in ("category", "boolean"):
         return np.where(known, _by_code(piece, axis), 0.5)
     value = number_of(piece.value, column)
@@ -132,6 +130,16 @@ def code_of(text: str, column: DomainColumn) -> int:
             return column.other_code
     values = ", ".join(column.code_labels()[:12]) + (", ..." if column.size > 12 else "")
     raise SpecError(f"{column.name} has no value {text[:40]!r}", f"it has {values}")
+
+
+def _yes(column: DomainColumn) -> int:
+    """The code of yes: of a boolean, of a number from 0 to 1, of a category that lists a yes and a no."""
+    if column.kind == "boolean" or (column.kind == "integer" and column.edges == (0, 1, 2)):
+        return 1
+    words = [str(value).lower() for value in column.values]
+    if len(words) == 2 and {word in _TRUE for word in words} == {True, False} and set(words) <= {*_TRUE, *_FALSE}:
+        return next(code for code, word in enumerate(words) if word in _TRUE)
+    raise SpecError(f"{column.name} is not a column of yes and no", f"compare it, as `{column.name} = ...`")
 
 
 def group_value(column: DomainColumn, code: int) -> Any:

@@ -44,7 +44,7 @@ class _Query:
                 return f"({quoted(column)} IS NULL)"
             case Truth(column):
                 if not pa.types.is_boolean(self.schema.field(column).type):
-                    raise SpecError(f"{column} is not a column of yes and no", f"compare it, as `{column} = ...`")
+                    return f"(lower(CAST({quoted(column)} AS VARCHAR)) IN ('1', 'true', 'yes', 't', 'y'))"
                 return quoted(column)
             case Compare(column, operator, value):
                 left, right = self._comparable(column, value)

@@ -116,7 +116,7 @@ def read_measured(content: Callable[[str], bytes | None]) -> Measured | None:
         return None
     try:
         return _read(json.loads(description), numbers)
-    except (ValueError, KeyError, TypeError, IndexError, pa.ArrowException):
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError, pa.ArrowException):
         pass
     raise ValidationFailed(
         f"{FOLDER}/ of the release cannot be read", "ask its publisher for another copy, or use a newer understudy"

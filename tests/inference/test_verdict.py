@@ -155,6 +155,7 @@ def test_a_copy_that_is_noise_is_told_by_the_plan_and_the_card_and_stopped_by_re
     assert release.manifest.verdict.grade == "noise"
     assert release.verdict is not None
     assert release.verdict.grade == "noise"
+    assert "entities are off" in release.verdict.sentence  # providers are counted, not their rows
     assert "Verdict: <b" in release.card
     assert "mostly noise" in release.card
     place = release.save(tmp_path / "out")
