@@ -1,4 +1,4 @@
-"""The release flow: ingest, normalize, select, privatize, generate, validate, publish."""
+"""The release flow: discover, ingest, normalize, select, privatize, generate, validate, publish."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.approval import await_approval
 from understudy.tasks.books import open_books
 from understudy.tasks.credentials import lend_credentials
+from understudy.tasks.discover import discover
 from understudy.tasks.generate import device_tags, generate
 from understudy.tasks.ingest import ingest
 from understudy.tasks.normalize import normalize
@@ -40,6 +41,7 @@ def release(
     resume: bool = False,
     pay_again: bool = False,
     goes_on_for: tuple[str, ...] = (),
+    rediscover: bool = False,
 ) -> Published:
     """Publish a differentially private synthetic copy of the table that `spec` describes.
 
@@ -50,7 +52,8 @@ def release(
     books = open_books()
     if means_the_table(spec):
         spec = fix_version(spec, books, base, resume, goes_on_for)
-    plan = select(spec)
+    known = discover(spec, books, base, resume, pay_again, rediscover)  # bought once, where the spec leaves it open
+    plan = select(known)
     if spec.rolling is not None:
         plan = enter_period(plan, books, base, resume, pay_again)
     approval = afford(plan, books, base, resume, pay_again)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from understudy.pipelines.releasing.approving import Approval
     from understudy.pipelines.releasing.asking import PublishedRelease
     from understudy.pipelines.releasing.books import Books
+    from understudy.pipelines.releasing.domains import Known
     from understudy.pipelines.releasing.planning import Planned
     from understudy.pipelines.releasing.workspace import Workspace
     from understudy.pipelines.table.synthetic import Synthetic
@@ -101,20 +102,24 @@ class Synthesizer:
         choices = Choices(entity, rows, Decimal(str(epsilon)), Decimal(str(delta)), account or name)
         return Drafted(draft_table(facts, name, choices, dt.date.today()))
 
-    def fit(self, table: Table, *, pay_again: bool = False) -> Synthesizer:
-        """Measure the table under the spec's budget, once; a repeated fit of the snapshot spends nothing."""
+    def fit(self, table: Table, *, pay_again: bool = False, rediscover: bool = False) -> Synthesizer:
+        """Measure the table under the spec's budget, once; a repeated fit of the snapshot spends nothing.
+
+        What the spec leaves open is bought first, once for all snapshots; `rediscover` buys it anew.
+        """
         from understudy.pipelines.releasing.approving import approve, stored_measurement
         from understudy.pipelines.releasing.keys import key_for
         from understudy.pipelines.releasing.measuring import counted_here, given_source, measure
         from understudy.pipelines.releasing.payments import charges_known, payments_since
-        from understudy.pipelines.releasing.planning import enter_period, plan_release
+        from understudy.pipelines.releasing.planning import enter_period
         from understudy.pipelines.releasing.versions import means_the_table, named_so_before, no_versions
 
-        books, planned = self._open(), plan_release(self.spec)
+        books = self._open()
         if means_the_table(self.spec) and not named_so_before(self.spec, books.ledger):
             raise no_versions("a table passed from Python has none")
-        self._open_account(books.ledger, planned.plan)
+        self._open_account(books)
         known = charges_known(books.ledger, self.spec)
+        planned = self._known(table, books, pay_again, rediscover).planned()
         if self.spec.rolling is not None:
             planned = enter_period(planned, books, pay_again)
         approval = approve(books.ledger, planned.spec, planned.plan, pay_again=pay_again)
@@ -128,9 +133,29 @@ class Synthesizer:
         self._fitted = _Fitted(planned, approval, measured, reused, payments)
         return self
 
+    def _known(self, table: Table, books: Books, pay_again: bool, rediscover: bool) -> Known:
+        """The spec with what is known, or is bought now, of its open columns."""
+        from understudy.pipelines.releasing.discovering import Terms, buy_domain, require_affordable
+        from understudy.pipelines.releasing.domains import known_domain
+        from understudy.pipelines.releasing.keys import key_for
+        from understudy.pipelines.releasing.measuring import given_source
+
+        known = known_domain(self.spec, books, rediscover)
+        if known is not None:
+            return known
+        terms = Terms(pay_again=pay_again, rediscover=rediscover)
+        price = require_affordable(self.spec, books, terms)
+        key_for(books, self.spec.privacy.account)  # or refuse before anything is paid
+        return buy_domain(self.spec, price, lambda assumed: closing(given_source(table, assumed)), books, terms)
+
     def sample(self, rows: int | None = None) -> pa.Table:
         """A synthetic table of `rows` rows (by default the noisy number of rows). Free, any number of times."""
         return self._generate(rows).table
+
+    @property
+    def known_spec(self) -> ReleaseSpec:
+        """The spec of the last fit with what was discovered in the place of what it leaves open."""
+        return self._require_fit().planned.spec
 
     @property
     def reused(self) -> bool:
@@ -172,20 +197,19 @@ class Synthesizer:
             self._books = Books.open(self._workspace)
         return self._books
 
-    def _open_account(self, ledger: Any, plan: Any) -> None:
+    def _open_account(self, books: Books) -> None:
         """An account that is open keeps its filter: what that cannot hold is refused when the plan is approved."""
-        from understudy.pipelines.privacy.filters import needed_filter
         from understudy.pipelines.privacy.ledger.memory import require_remembered
         from understudy.pipelines.privacy.relation import Budget
-        from understudy.pipelines.releasing.stores import store_of
+        from understudy.pipelines.releasing.discovering import suitable_filter
 
         if self._cap is None:
             return
-        privacy = self.spec.privacy
+        privacy, ledger = self.spec.privacy, books.ledger
         cap = Budget(*(Decimal(str(amount)) for amount in self._cap))
-        require_remembered(ledger, store_of(self._workspace), privacy.account)
+        require_remembered(ledger, books.store, privacy.account)
         known = any(account.name == privacy.account for account in ledger.accounts())
-        rule = None if known else needed_filter([c.event for c in plan.charges], cap, privacy.relation)
+        rule = None if known else suitable_filter(self.spec, cap)
         ledger.open_account(privacy.account, privacy.relation, privacy.protected_unit, cap, "opened from Python", rule)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -62,6 +62,7 @@ def spec_schema() -> dict[str, Any]:
         listed = {"required": ["bins"], "properties": {"bins": {"type": "array"}}}
         definitions[name]["anyOf"] = [{"required": ["min", "max"]}, listed]
     _tell_by_keys(definitions)
+    _leave_open(definitions)
     del schema["properties"]["columns"]["additionalProperties"]["discriminator"]  # it knows them by their inner types
     for model in (schema, *definitions.values()):
         for key, described in model.get("properties", {}).items():
@@ -81,6 +82,34 @@ def _tell_by_keys(definitions: dict[str, Any]) -> None:
     lookup["properties"]["table"] = {**told, "anyOf": [listed, {"type": "string"}]}
     for made in (derived, lookup):
         made["required"].remove("type")
+
+
+_OPEN_KEYS = {
+    "CategoryColumn": {"values": "discover"},
+    "IntegerColumn": {"min": "discover", "max": "discover", "bins": ("quantiles", "auto"), "spikes": "discover"},
+    "NumberColumn": {"min": "discover", "max": "discover", "bins": ("quantiles", "auto"), "spikes": "discover"},
+    "DateColumn": {"min": "discover", "max": "discover"},
+    "DatetimeColumn": {"min": "discover", "max": "discover"},
+}
+_ABOUT = ("description", "default", "title")
+
+
+def _leave_open(definitions: dict[str, Any]) -> None:
+    """`discover` in the place of what nobody can say, as people write it (`spec.open`)."""
+    opened = definitions["OpenColumn"]
+    own = {key: opened["properties"][key] for key in ("most", "longest")}
+    opened["properties"] = {"type": {"const": "discover"}, "nullable": {"type": "boolean"}, **own}
+    opened["required"] = ["type"]
+    for name, keys in _OPEN_KEYS.items():
+        properties = definitions[name]["properties"]
+        for key, words in keys.items():
+            told = {about: properties[key][about] for about in _ABOUT if about in properties[key]}
+            usual = {about: value for about, value in properties[key].items() if about not in _ABOUT}
+            marks = {"enum": [words] if isinstance(words, str) else list(words)}
+            properties[key] = {**told, "anyOf": [usual, marks]}
+        properties.update(own)
+    more = {"const": "discover", "description": "values beside those listed are discovered"}
+    definitions["CategoryColumn"]["properties"]["more"] = more
 
 
 def _method(name: str, definitions: dict[str, Any]) -> dict[str, Any]:

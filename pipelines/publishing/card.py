@@ -69,7 +69,7 @@ def render_card(
         "account": escape(manifest.account.name),
         "steps": "".join(f"<li>{escape(step)}</li>" for step in manifest.steps),
         "verdict": verdict_section(manifest),
-        "quality": _quality(manifest),
+        "quality": _quality(manifest) + _unlisted(manifest),
         "distributions": _distributions(encoded.columns, domain, measured),
         "pictures": _pictures(table, domain),
         "dependence": _dependence(encoded, domain),
@@ -103,6 +103,20 @@ def _quality(manifest: Manifest) -> str:
         f"<style>.alarm, .alarm td {{ color: #b3261e; font-weight: 600 }}</style>"
         f"<section><h2>How much was understood</h2>{told}<p class='sub'>Noisy shares of {of}, bought with the "
         f"measurement.</p><table><tr><th>column</th>{heads}<th>noise (std)</th></tr>{''.join(rows)}</table></section>"
+    )
+
+
+def _unlisted(manifest: Manifest) -> str:
+    """Discovered columns of which much is `other`: what they hold has changed, or is too rare to be shown."""
+    if not manifest.unlisted:
+        return ""
+    lines = "".join(
+        f"<li>{escape(fact.column)}: {_percent(fact.share)} (noise {fact.std:.2%}) is <code>other</code></li>"
+        for fact in manifest.unlisted
+    )
+    return (
+        f"<section><h2>Values that were not found</h2><p class='sub'>What these columns can hold was discovered, once. "
+        f"Rarer and newer values are not told apart.</p><ul>{lines}</ul></section>"
     )
 
 

@@ -79,6 +79,14 @@ class QualityFact(Public):
     alarming: bool
 
 
+class UnlistedFact(Public):
+    """The noisy share of a discovered column's rows whose value was not found: they are `other`."""
+
+    column: str
+    share: float
+    std: float
+
+
 class ColumnFitness(Public):
     """What a published column is good for: how fine it is, which values are exact, and what to be careful about."""
 
@@ -147,6 +155,7 @@ class Manifest(Public):
         description="what noise and shares of columns are of: rows, or entities, each of which counts once",
     )
     quality: tuple[QualityFact, ...] = Field((), exclude_if=lambda facts: not facts)
+    unlisted: tuple[UnlistedFact, ...] = Field((), exclude_if=lambda facts: not facts)
     rows: int
     columns: tuple[str, ...]
     spec_hash: str

@@ -104,11 +104,15 @@ def loss_without(ledger: Ledger, account: str, mids: tuple[str, ...]) -> Loss:
 
 def settled_charges(ledger: Ledger, approval: Approval) -> list[Charge]:
     """The committed charges behind a release, without which nothing is published."""
-    found = [ledger.find(mid) for mid in approval.mids]
-    settled = [charge for charge in found if charge is not None and charge.state is State.MEASURED]
-    if len(settled) != len(approval.requests):
+    return settled(ledger, approval.mids)
+
+
+def settled(ledger: Ledger, mids: tuple[str, ...]) -> list[Charge]:
+    found = [ledger.find(mid) for mid in mids]
+    measured = [charge for charge in found if charge is not None and charge.state is State.MEASURED]
+    if len(measured) != len(mids):
         raise AssertionError("a release without a committed charge must never reach publication")
-    return settled
+    return measured
 
 
 def all_measured(ledger: Ledger, approval: Approval) -> bool:

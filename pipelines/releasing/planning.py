@@ -22,11 +22,21 @@ class Planned:
     of a wide table takes longer than to make them.
     """
 
-    def __init__(self, spec: ReleaseSpec, domain: TableDomain, method: Method[Any], plan: MethodPlan[Any]) -> None:
+    def __init__(
+        self,
+        spec: ReleaseSpec,
+        domain: TableDomain,
+        method: Method[Any],
+        plan: MethodPlan[Any],
+        bought: tuple[str, ...] = (),
+        discovered: tuple[str, ...] = (),
+    ) -> None:
         self.spec = spec
         self.domain = domain
         self.method = method
         self.plan = plan
+        self.bought = bought  # charges by which this release bought what its columns can hold
+        self.discovered = discovered  # columns that the spec left open
 
 
 def plan_release(spec: ReleaseSpec) -> Planned:
@@ -53,4 +63,4 @@ def enter_period(
     """The plan of a rolling release as its period's account pays for it, once the series is paid for."""
     spec = enter_series(books.ledger, books.store, planned.spec, planned.plan, pay_again, resume, on_event=on_event)
     plan = replace(planned.plan, steps=(*planned.plan.steps, *declared_steps(planned.spec)))
-    return Planned(spec, planned.domain, planned.method, plan)
+    return Planned(spec, planned.domain, planned.method, plan, planned.bought, planned.discovered)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from understudy.pipelines.counting.quality import qualities_of
+from understudy.pipelines.counting.quality import DEVIATIONS, qualities_of
 from understudy.pipelines.counting.released import (
     KIND,
     RESIDUALS,
@@ -31,6 +31,7 @@ from understudy.pipelines.publishing.manifest import (
     AccountState,
     ColumnFitness,
     Manifest,
+    UnlistedFact,
     charged_event,
     guarantee_of,
     noise_facts,
@@ -41,12 +42,15 @@ from understudy.pipelines.publishing.manifest import (
 )
 from understudy.pipelines.publishing.measured import measured_fact, measured_files
 from understudy.pipelines.publishing.targets.base import PreparedRelease, release_id
-from understudy.pipelines.releasing.approving import Approval, loss_without, settled_charges
+from understudy.pipelines.releasing.approving import Approval, loss_without, settled, settled_charges
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.releasing.rolling import declared_steps
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.fitness import fitness_of
 from understudy.pipelines.table.synthetic import Synthetic
+
+MUCH_UNLISTED = 0.02
+"""Above this share of a discovered column's rows that are `other`, people are told."""
 
 
 def prepare_release(
@@ -59,11 +63,12 @@ def prepare_release(
 ) -> PreparedRelease:
     """Manifest and card, from the ledger's own record of what was charged, not from what this run believes."""
     spec, table, drawn = planned.spec, synthetic.table, _as_drawn(planned, measured)
-    charges = settled_charges(ledger, approval)
+    charges = [*settled(ledger, planned.bought), *settled_charges(ledger, approval)]
     balance = ledger.balance(spec.privacy.account)
-    before = loss_without(ledger, spec.privacy.account, approval.mids)
+    before = loss_without(ledger, spec.privacy.account, (*planned.bought, *approval.mids))
     loss = composed_loss([c.event for c in charges], float(spec.privacy.delta), spec.privacy.relation)
     files = measured_files(measured, planned.domain, spec.privacy.protected_unit.max_rows)
+    known = _measured_columns(measured, planned.domain)
     manifest = Manifest(
         name=spec.name,
         release_id=release_id(spec, approval.mids),
@@ -87,6 +92,7 @@ def prepare_release(
         noise=noise_facts(drawn),
         counted="entities" if counts_entities(measured) else "rows",
         quality=quality_facts(qualities_of(measured, planned.domain)),
+        unlisted=_unlisted(known, planned),
         rows=table.num_rows,
         columns=tuple(table.column_names),
         spec_hash=approval.requests[0].spec_hash,
@@ -96,9 +102,20 @@ def prepare_release(
         verdict=verdict_fact(measured_verdict(measured, planned.domain.names)),
         measured=measured_fact(files, measured),
     )
-    known = _measured_columns(measured, planned.domain)
     card = render_card(manifest, synthetic, known, agreements, before.epsilon)
     return PreparedRelease(manifest, table, card, measured=files)
+
+
+def _unlisted(known: dict[str, MeasuredColumn], planned: Planned) -> tuple[UnlistedFact, ...]:
+    """Discovered columns of which so much is `other` that noise does not explain it."""
+    found = []
+    for column in planned.domain.columns:
+        if column.name not in planned.discovered or column.name not in known or column.other_code is None:
+            continue
+        share, std = float(known[column.name].shares[column.other_code]), known[column.name].std
+        if share - DEVIATIONS * std > MUCH_UNLISTED:
+            found.append(UnlistedFact(column=column.name, share=round(share, 6), std=round(std, 6)))
+    return tuple(found)
 
 
 def _as_drawn(planned: Planned, measured: Measurement) -> MethodPlan[Any]:

@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Sequence
 
 from understudy.pipelines.canonical import canonical_json
+from understudy.pipelines.discovery.asking import STAGES as DISCOVERY
 from understudy.pipelines.errors import LedgerError
 from understudy.pipelines.privacy.events import to_json
 from understudy.pipelines.privacy.ledger.ledger import Ledger, State
@@ -72,8 +73,8 @@ def _charges(manifest: Manifest, ledger: Ledger, store: MeasurementStore | None)
             charge.state is State.MEASURED
             and charge.measurement_sha256 == charged.measurement_sha256
             and canonical_json(to_json(charge.event)) == canonical_json(charged.event)
-            and (charge.release, charge.snapshot, charge.spec_hash)
-            == (manifest.name, manifest.snapshot, manifest.spec_hash)
+            and (charge.release, charge.snapshot) == (manifest.name, manifest.snapshot)
+            and (charge.spec_hash == manifest.spec_hash or charge.stage in DISCOVERY)
         )
         found.append(Finding(title, same, f"{charge.state.value}, same event, measurement, spec and snapshot"))
         if store is not None:

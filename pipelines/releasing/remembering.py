@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from understudy.pipelines.discovery.asking import STAGES
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.privacy.ledger.ledger import Charge, ChargeRequest, Ledger
+from understudy.pipelines.privacy.ledger.ledger import Charge, ChargeRequest, Ledger, State
 from understudy.pipelines.privacy.ledger.names import parent_of
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.approving import Approval
@@ -35,7 +36,15 @@ def remember(
     charge = _charge_of(measurement, books.ledger)
     measured = books.store.load(charge.mid, charge.measurement_sha256 or "")
     planned = plan_release(_remembered_spec(measured, charge, method, rows, to, options))
+    if planned.spec.privacy.discovery is not None:  # then this release bought its own domain
+        planned.bought = _bought_with(charge, books.ledger)
     return Remembered(charge, measured, planned, _approval_of(charge, books.ledger))
+
+
+def _bought_with(charge: Charge, ledger: Ledger) -> tuple[str, ...]:
+    """The charges of what the same release discovered."""
+    made = ledger.charges_of(parent_of(charge.account), charge.release, charge.snapshot)
+    return tuple(each.mid for each in made if each.stage in STAGES and each.state is State.MEASURED)
 
 
 def _charge_of(measurement: str, ledger: Ledger) -> Charge:

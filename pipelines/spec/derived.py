@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, field_validator
 
 from understudy.pipelines.spec.columns import IdentifierColumn, ModelledColumn, TensorColumn
 from understudy.pipelines.spec.expressions import Expression
+from understudy.pipelines.spec.open import OpenColumn, opened
 from understudy.pipelines.spec.public import MAX_BINS, BinCount, Public
 
 SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -77,19 +78,20 @@ class LookupColumn(Public):
 
 MadeColumn = DerivedColumn | LookupColumn
 Column = Annotated[
-    ModelledColumn | TensorColumn | IdentifierColumn | LaterColumn | DerivedColumn | LookupColumn,
+    ModelledColumn | TensorColumn | IdentifierColumn | LaterColumn | DerivedColumn | LookupColumn | OpenColumn,
     Field(discriminator="type"),
 ]
 
 
 def tagged(column: Any) -> Any:
-    """{derive: ...}, {from: ..., table: ...} and {type: datetime, after: ...} say by their keys what they are."""
+    """{derive: ...}, {from: ..., table: ...} and {type: datetime, after: ...} say by their keys what they are, as does
+    whatever holds `discover`."""
     if not isinstance(column, dict):
         return column
     if "after" in column and column.get("type") == "datetime":
         return {**column, "type": "later"}
     if "type" in column:
-        return column
+        return opened(column)
     if "derive" in column:
         return {**column, "type": "derived"}
     return {**column, "type": "lookup"} if "from" in column and "table" in column else column

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Literal
+import math
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, Decimal
+from functools import lru_cache
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from understudy.pipelines.privacy.accounting import calibrate_gaussian
+from understudy.pipelines.privacy.curves import gaussian_epsilon
 from understudy.pipelines.privacy.ledger.names import account_name_problem
 from understudy.pipelines.privacy.relation import Budget, Relation, Unit
-from understudy.pipelines.spec.public import Public
+from understudy.pipelines.privacy.rounding import planned
+from understudy.pipelines.spec.public import Public, later
 
 
 class UnitSpec(Public):
@@ -31,6 +37,16 @@ class UnitSpec(Public):
         return self
 
 
+class DiscoverySpec(Public):
+    """What is set aside of the budget for columns that are left open, and how long what was found stays."""
+
+    share: float = Field(0.15, gt=0, le=0.9, description="part of the budget, in squared noise, for what is left open")
+    delta: float = Field(0.1, gt=0, le=0.9, description="part of delta: that a value of one alone is listed")
+    every: Literal["month", "quarter", "year"] | None = Field(
+        None, description="buy anew for the first snapshot of each period; left out: what was found stays"
+    )
+
+
 class PrivacySpec(Public):
     account: str = Field(description="ledger account that pays")
     relation: Relation = Field(
@@ -49,6 +65,16 @@ class PrivacySpec(Public):
         exclude_if=lambda share: share is None,  # specs older than this key keep their hash and their event
     )
 
+    discovery: DiscoverySpec | None = later(
+        description="where columns are left open: the part of the budget for it (0.15), or {share, delta, every}",
+        json_schema_extra=lambda schema: schema["anyOf"].insert(0, {"type": "number"}),
+    )
+
+    @field_validator("discovery", mode="before")
+    @classmethod
+    def _share_alone(cls, given: Any) -> Any:
+        return {"share": given} if isinstance(given, int | float) and not isinstance(given, bool) else given
+
     @field_validator("epsilon", "delta")
     @classmethod
     def _one_spelling(cls, amount: Decimal) -> Decimal:
@@ -63,8 +89,34 @@ class PrivacySpec(Public):
 
     @property
     def budget(self) -> Budget:
-        return Budget(self.epsilon, self.delta)
+        """Of the measurement: all of it, or what the release's own discovery leaves."""
+        whole = Budget(self.epsilon, self.delta)
+        return whole if self.discovery is None else split_budget(whole, self.discovery).rest
 
     @property
     def protected_unit(self) -> Unit:
         return Unit(self.unit.entity, self.unit.max_rows, self.unit.ids == "text")
+
+
+@dataclass(frozen=True)
+class SplitBudget:
+    """A release's budget in two: noise and delta of its discovery, and what is left for the measurement.
+
+    mu of the whole is that of its epsilon at delta without discovery's own part. Discovery gets `share` of mu^2, the
+    measurement the rest, and an epsilon that is rounded down: together they are within the whole, as the ledger and the
+    manifest find by composing their events.
+    """
+
+    noise_multiplier: float
+    own_delta: float
+    rest: Budget
+
+
+@lru_cache(maxsize=64)
+def split_budget(whole: Budget, discovery: DiscoverySpec) -> SplitBudget:
+    own = (whole.delta * Decimal(repr(discovery.delta))).normalize()
+    left = whole.delta - own
+    multiplier = calibrate_gaussian(Budget(whole.epsilon, left))
+    epsilon = Decimal(repr(gaussian_epsilon(math.sqrt(1 - discovery.share) / multiplier, float(left))))
+    rest = epsilon.quantize(Decimal("1e-6"), ROUND_DOWN) if epsilon > Decimal("1e-3") else epsilon
+    return SplitBudget(planned(multiplier / math.sqrt(discovery.share)), float(own), Budget(rest, left))

@@ -39,6 +39,7 @@ _UNION_TAGS = frozenset(
         "later",
         "derived",
         "lookup",
+        "discover",
     }
 )
 

@@ -13,6 +13,7 @@ from understudy.pipelines.spec.columns import IdentifierColumn, TensorColumn
 from understudy.pipelines.spec.dates import DatetimeColumn
 from understudy.pipelines.spec.derived import Column, DerivedColumn, LaterColumn, LookupColumn
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.open import OpenColumn
 from understudy.pipelines.table.columns import DomainColumn, QualityColumn
 from understudy.pipelines.table.composed import Lapse, Made, Split, lapse_of, made_of, split_of
 from understudy.pipelines.table.declared import domain_column
@@ -79,6 +80,8 @@ class TableDomain:
                     made.append(made_of(name, column, modelled, spec))
                 case TensorColumn() | IdentifierColumn():
                     continue
+                case OpenColumn():
+                    raise ValueError(f"what {name} can hold is still to be discovered")
                 case _:
                     modelled.append(domain_column(name, column))
             layout.append(name)

@@ -21,6 +21,7 @@ from understudy.cli.environment import prepare
 from understudy.cli.orchestrator import require_answer
 from understudy.cli.scheduling import check_schedule
 from understudy.pipelines.errors import SpecError, UnderstudyError
+from understudy.pipelines.releasing.domains import assumed_spec
 from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.releasing.policy import pin_of
 from understudy.pipelines.releasing.rolling import new_period
@@ -78,7 +79,7 @@ def read(path: Path) -> Deployable:
     root, tree = parse_tree(read_spec(path), str(path))
     tree = with_tables(with_lists(tree, path.parent), path.parent)
     spec = spec_of(tree, dt.datetime.now(dt.UTC), root, str(path))
-    plan_release(spec)
+    plan_release(assumed_spec(spec))
     check_schedule(spec)
     if spec.rolling is not None:
         new_period(spec)

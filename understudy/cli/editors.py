@@ -48,6 +48,7 @@ def checked(path: Path) -> str:
 
     from understudy.pipelines.drafting.writing import open_lines
     from understudy.pipelines.releasing.apart import require_apart
+    from understudy.pipelines.releasing.domains import assumed_spec
     from understudy.pipelines.releasing.planning import plan_release
     from understudy.pipelines.releasing.versions import require_versions
     from understudy.pipelines.sources.opening import open_source
@@ -55,7 +56,7 @@ def checked(path: Path) -> str:
 
     spec = load_spec(path)
     require_versions(spec)
-    planned = plan_release(spec)
+    planned = plan_release(assumed_spec(spec))
     with closing(open_source(spec.source, path.parent, spec)):
         require_apart(spec, path.parent)
     modelled = len(planned.domain.columns) + len(planned.domain.tensors)

@@ -103,12 +103,14 @@ def plan(spec: Path, assume_rows: int | None, what_if: tuple[str, ...], as_json:
 @click.option("--resume", is_flag=True, help="Only finish a release that was charged before; never spend.")
 @click.option("--pay-again", is_flag=True, help="After a burnt charge: pay for a new measurement of the same snapshot.")
 @click.option("--approve", is_flag=True, help="At a terminal: say yes where the spec wants approval.")
+@click.option("--rediscover", is_flag=True, help="Buy anew what open columns can hold, although it is known.")
 @AT
-def release(spec: Path, resume: bool, pay_again: bool, approve: bool, at: datetime | None) -> None:
+def release(spec: Path, resume: bool, pay_again: bool, approve: bool, rediscover: bool, at: datetime | None) -> None:
     """Release SPEC: measure, generate, validate, publish. Running it again is free and safe."""
     from understudy.cli.releasing import run_release
 
-    run_release(spec, resume=resume, pay_again=pay_again, approved=approve, at=with_zone(at))
+    options = {"resume": resume, "pay_again": pay_again, "approved": approve, "rediscover": rediscover}
+    run_release(spec, **options, at=with_zone(at))
 
 
 @main.command()

@@ -18,6 +18,7 @@ from understudy.cli.advising import print_advice, print_verdict, print_what_if
 from understudy.cli.estimating import TableSize, counting_estimate, print_counting, table_size, types_lost
 from understudy.cli.scheduling import check_schedule
 from understudy.cli.tables import print_table
+from understudy.pipelines.discovery.asking import open_columns
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, SourceError
 from understudy.pipelines.inference.verdict import Verdict, rows_needed
 from understudy.pipelines.methods.base import MethodPlan, NoiseLine
@@ -30,7 +31,10 @@ from understudy.pipelines.publishing.targets.base import check_target
 from understudy.pipelines.releasing.advising import advise, plan_verdict
 from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.approving import approve
-from understudy.pipelines.releasing.planning import plan_release
+from understudy.pipelines.releasing.books import Books
+from understudy.pipelines.releasing.discovering import before_buying
+from understudy.pipelines.releasing.domains import assumed_spec, known_domain
+from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.releasing.rolling import Entry, declared_steps, entry_of, forecast
 from understudy.pipelines.releasing.versions import at_version, means_the_table
 from understudy.pipelines.releasing.workspace import Workspace
@@ -59,9 +63,10 @@ def print_plan(
     if means_the_table(spec):
         spec = _at_version(spec, path.parent)
     if what_if:
-        print_what_if(spec, path.parent, what_if, assume_rows)
+        print_what_if(assumed_spec(spec), path.parent, what_if, assume_rows)
         return
-    plan = plan_release(spec).plan
+    planned = _planned(spec)
+    spec, plan = planned.spec, planned.plan
     check_schedule(spec)
     open_source(spec.source, path.parent, spec).close()  # refuses what is no source; opens nothing
     check_target(spec)
@@ -86,6 +91,15 @@ def _at_version(spec: ReleaseSpec, base: Path) -> ReleaseSpec:
         told = problem.problem
     click.echo(f"   ! the table's version is not known here, so this is planned as if it were new: {told}", err=True)
     return spec
+
+
+def _planned(spec: ReleaseSpec) -> Planned:
+    """With what the ledger remembers of open columns or, if that is to be bought first, as it might turn out."""
+    if not open_columns(spec):
+        return plan_release(spec)
+    books = Books.open(Workspace.from_environment())
+    known = known_domain(spec, books)
+    return known.planned() if known is not None else before_buying(spec, books)
 
 
 def show_plan(

@@ -35,14 +35,22 @@ def run_release(
     resume: bool = False,
     pay_again: bool = False,
     approved: bool = False,
+    rediscover: bool = False,
     at: dt.datetime | None = None,
 ) -> Published:
     spec = load_spec(path, at, any_snapshot=True)  # the flow judges it, by the ledger
-    return release_and_report(spec, path.parent, resume=resume, pay_again=pay_again, approved=approved)
+    options = {"resume": resume, "pay_again": pay_again, "approved": approved, "rediscover": rediscover}
+    return release_and_report(spec, path.parent, **options)
 
 
 def release_and_report(
-    spec: ReleaseSpec, base: Path, *, resume: bool = False, pay_again: bool = False, approved: bool = False
+    spec: ReleaseSpec,
+    base: Path,
+    *,
+    resume: bool = False,
+    pay_again: bool = False,
+    approved: bool = False,
+    rediscover: bool = False,
 ) -> Published:
     Policy.from_environment().require_allowed(spec, base)
     if approved and spec.publish.approval == "required":
@@ -74,7 +82,8 @@ def release_and_report(
         unlisten = listen(show)
         try:
             with orchestrator.suited(), lent(books), said_yes(Who.here().user) if approved else nullcontext():
-                published: Published = release(spec, base.absolute(), resume=resume, pay_again=pay_again)
+                again = {"pay_again": pay_again, "rediscover": rediscover}
+                published: Published = release(spec, base.absolute(), resume=resume, **again)
         finally:
             unlisten()
     _report(published, ledger, spec, known, time.monotonic() - started)
@@ -151,3 +160,8 @@ def tell_alarms(published: Published) -> None:
         if fact.alarming:
             share = f"{min(fact.shares['unreadable'], 1):.0%}"
             click.secho(f"warning    about {share} of {fact.column} was not understood (docs/formats.md)", fg="red")
+    for unlisted in published.manifest.unlisted:
+        told = (
+            f"{unlisted.share:.0%} of {unlisted.column} is `other`, values that were not found when it was discovered"
+        )
+        click.secho(f"warning    about {told}; --rediscover buys it anew (docs/discovery.md)", fg="yellow")

@@ -39,6 +39,7 @@ STAGE_POINTS = (
 )
 FAULT_POINTS = PROTOCOL_POINTS + STAGE_POINTS
 METHOD_POINTS = (
+    "after_discover",  # met where a spec leaves something open
     "training_checkpointed",  # met by one method only, so not part of every release's kills
     "published_unrecorded",  # in its place, the ledger not told; met by what is published for a ledger
 )

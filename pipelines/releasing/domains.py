@@ -1,0 +1,223 @@
+"""Domains that the ledger remembers: which purchases answer a spec's open columns, and the spec they make of it.
+
+A purchase belongs to the account and the table, not to the snapshot: a later snapshot finds it and pays nothing, and
+since what takes the place of an open column is a function of what was stored, its codes are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+from understudy.pipelines.discovery.asking import (
+    STAGES,
+    declaration_of,
+    open_columns,
+    second_round,
+    subject_of,
+    terms_of,
+)
+from understudy.pipelines.discovery.closing import LEFT_OUT, Sizes, closed_column
+from understudy.pipelines.discovery.found import Found, found_of
+from understudy.pipelines.discovery.sizing import affordable_bins, affordable_values
+from understudy.pipelines.privacy.ledger.ledger import Charge, State
+from understudy.pipelines.privacy.ledger.names import parent_of
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.releasing.books import Books
+from understudy.pipelines.releasing.planning import Planned, plan_release
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.open import OpenColumn
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round that was bought."""
+
+    charge: Charge
+    measured: Measurement
+
+    @property
+    def columns(self) -> list[tuple[str, dict[str, Any]]]:
+        return [(name, declaration) for name, declaration in self.measured.facts["columns"]]
+
+
+@dataclass(frozen=True)
+class Bought:
+    """A first round and, once it was bought, its second one."""
+
+    first: Round
+    second: Round | None = None
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        return (self.first.charge,) if self.second is None else (self.first.charge, self.second.charge)
+
+    @property
+    def columns(self) -> dict[str, OpenColumn]:
+        return {name: OpenColumn.model_validate(declaration) for name, declaration in self.first.columns}
+
+    def first_found(self) -> dict[str, Found]:
+        return {name: found_of(self.first.measured, place) for place, (name, _) in enumerate(self.first.columns)}
+
+    def found(self) -> dict[str, Found]:
+        found = self.first_found()
+        for place, (name, _) in enumerate(self.second.columns if self.second is not None else ()):
+            assert self.second is not None
+            found[name] = found[name].with_more(found_of(self.second.measured, place))
+        return found
+
+    def is_whole(self, spec: ReleaseSpec) -> bool:
+        """Whether nothing was left to be asked in a second round, or that was bought too."""
+        return self.second is not None or second_round(spec, self.columns, self.first_found()) is None
+
+
+@dataclass(frozen=True)
+class Known:
+    """A spec without open columns. `bought`: the charges by which this very release bought its domain, if it did;
+    `found`: the columns that were open; `reused`: who bought what this release did not."""
+
+    spec: ReleaseSpec
+    bought: tuple[Charge, ...] = ()
+    found: tuple[str, ...] = ()
+    reused: str = ""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Columns of which nothing stood above the noise."""
+        return tuple(name for name in self.found if self.spec.columns[name].type == LEFT_OUT["type"])
+
+    def planned(self) -> Planned:
+        planned = plan_release(self.spec)
+        if not self.found:
+            return planned
+        plan = replace(planned.plan, steps=(*self._steps(), *planned.plan.steps))
+        mids = tuple(charge.mid for charge in self.bought)
+        return Planned(planned.spec, planned.domain, planned.method, plan, mids, self.found)
+
+    def _steps(self) -> list[str]:
+        columns = f"{len(self.found)} column{'s' * (len(self.found) != 1)}"
+        how = f"bought by {self.reused}, reused for nothing" if self.reused else "bought by this release, in its budget"
+        left = f"; nothing of {', '.join(self.left_out)} stands above the noise: left out" if self.left_out else ""
+        return [f"what {columns} can hold was discovered: {how}{left}"]
+
+
+def known_domain(spec: ReleaseSpec, books: Books, rediscover: bool = False) -> Known | None:
+    """The spec with what is remembered of its open columns; None if something has to be bought first."""
+    wanted = open_columns(spec)
+    if not wanted:
+        return Known(spec)
+    purchases = [each for each in purchases_of(spec, books) if each.is_whole(spec)]
+    known = _as_it_was_charged(spec, books, wanted, purchases)
+    if known is not None and not rediscover:
+        return known
+    if unknown_columns(spec, books, rediscover):
+        return None
+    return _closed(spec, wanted, _answers(wanted, purchases))
+
+
+def unknown_columns(spec: ReleaseSpec, books: Books, rediscover: bool = False) -> dict[str, OpenColumn]:
+    """The open columns that nothing is remembered of, or that are to be bought anew."""
+    wanted = open_columns(spec)
+    purchases = [each for each in purchases_of(spec, books) if each.is_whole(spec)]
+    if (rediscover or _is_due(spec, purchases)) and not any(is_own(each.first.charge, spec) for each in purchases):
+        return wanted
+    answers = _answers(wanted, purchases)
+    return {name: column for name, column in wanted.items() if name not in answers}
+
+
+def purchases_of(spec: ReleaseSpec, books: Books) -> list[Bought]:
+    """Domains of this table that the account has bought, oldest first."""
+    account = parent_of(spec.privacy.account)
+    if all(known.name != account for known in books.ledger.accounts()):
+        return []
+    rounds = [
+        Round(charge, books.store.load(charge.mid, charge.measurement_sha256 or ""))
+        for charge in books.ledger.charges(account)
+        if charge.stage in STAGES and charge.state is State.MEASURED
+    ]
+    ours = [each for each in rounds if each.measured.facts.get("subject") == subject_of(spec)]
+    later = {each.measured.facts["after"]: each for each in ours if each.charge.stage == STAGES[1]}
+    return [Bought(each, later.get(each.charge.mid)) for each in ours if each.charge.stage == STAGES[0]]
+
+
+def assumed_spec(spec: ReleaseSpec) -> ReleaseSpec:
+    """The spec as it might turn out, with its discovery still to be paid, for checks and estimates."""
+    columns = {name: column.assumed() for name, column in open_columns(spec).items()}
+    return _with_columns(spec, columns, terms_of(spec).model_dump() if columns else None)
+
+
+def is_own(charge: Charge, spec: ReleaseSpec) -> bool:
+    """Whether this very release was charged."""
+    return (charge.release, charge.snapshot) == (spec.name, spec.source.snapshot)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    bought: Bought
+    body: dict[str, Any]
+
+
+def _answers(wanted: Mapping[str, OpenColumn], purchases: Sequence[Bought]) -> dict[str, _Answer]:
+    """The newest answer to each column that is declared as it was asked about."""
+    found: dict[str, _Answer] = {}
+    for bought in purchases:
+        asked = dict(bought.first.columns)
+        ours = [name for name, column in wanted.items() if asked.get(name) == declaration_of(column)]
+        seen = bought.found() if ours else {}
+        sizes = _sizes(bought)
+        found |= {name: _Answer(bought, closed_column(wanted[name], seen[name], sizes)) for name in ours}
+    return found
+
+
+def _sizes(bought: Bought) -> Sizes:
+    sizing = bought.first.measured.facts["sizing"]
+    units = next((found.units for found in bought.first_found().values()), 1.0)
+    room = (units, float(sizing["noise"]), int(sizing["columns"]))
+    return Sizes(affordable_bins(*room), affordable_values(*room))
+
+
+def _as_it_was_charged(
+    spec: ReleaseSpec, books: Books, wanted: Mapping[str, OpenColumn], purchases: Sequence[Bought]
+) -> Known | None:
+    """The domain under which this snapshot was measured before, whatever was bought since."""
+    charged = books.ledger.charges_of(spec.privacy.account, spec.name, spec.source.snapshot) if purchases else []
+    hashes = {charge.spec_hash for charge in charged if charge.stage not in STAGES}
+    for count in range(len(purchases), 0, -1) if hashes else ():
+        answers = _answers(wanted, purchases[:count])
+        if len(answers) == len(wanted) and (known := _closed(spec, wanted, answers)).spec.hash in hashes:
+            return known
+    return None
+
+
+def _closed(spec: ReleaseSpec, wanted: Mapping[str, OpenColumn], answers: Mapping[str, _Answer]) -> Known:
+    used = {charge.mid: charge for answer in answers.values() for charge in answer.bought.charges}
+    own = tuple(charge for charge in used.values() if is_own(charge, spec))
+    columns = {name: answers[name].body for name in wanted}
+    closed = _with_columns(spec, columns, terms_of(spec).model_dump() if own else None)
+    others = sorted({f"{charge.release} {charge.snapshot}" for charge in used.values() if not is_own(charge, spec)})
+    return Known(closed, own, tuple(wanted), ", ".join(others))
+
+
+def _with_columns(
+    spec: ReleaseSpec, columns: Mapping[str, dict[str, Any]], discovery: dict[str, Any] | None
+) -> ReleaseSpec:
+    tree = spec.model_dump()
+    tree["columns"] = {name: columns.get(name, declared) for name, declared in tree["columns"].items()}
+    tree["privacy"]["discovery"] = discovery
+    return ReleaseSpec.model_validate(tree)
+
+
+def _is_due(spec: ReleaseSpec, purchases: Sequence[Bought]) -> bool:
+    """Whether the spec asks for a purchase in each period, and none was made in the one that it is now."""
+    every = terms_of(spec).every
+    if every is None or not purchases:
+        return False
+    bought = datetime.fromisoformat(purchases[-1].first.charge.created_at).date()
+    return _period(bought, every) != _period(datetime.now(UTC).date(), every)
+
+
+def _period(day: date, every: str) -> tuple[int, int]:
+    length = {"month": 1, "quarter": 3, "year": 12}[every]
+    return day.year, (day.month - 1) // length

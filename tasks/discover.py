@@ -1,0 +1,49 @@
+"""Discover: what columns can hold that the spec leaves open, remembered by the ledger or bought, once.
+
+Skipped where everything is known. It has no retries: like `privatize` it is protected by the ledger, which knows what
+was bought whatever became of the run.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from prefect.runtime import flow_run
+
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.privacy.ledger.ledger import Charge
+from understudy.pipelines.releasing.books import Books
+from understudy.pipelines.releasing.discovering import Terms, buy_domain, require_affordable
+from understudy.pipelines.releasing.domains import Known, known_domain
+from understudy.pipelines.releasing.measuring import named_source
+from understudy.pipelines.sources.identity import source_identity
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.tasks.preflight import check_ready
+from understudy.tasks.telling.events import announce_charge
+from understudy.tasks.telling.retrying import unstored
+from understudy.tasks.telling.stages import stage
+
+
+@unstored
+@stage("discovering what columns hold")
+def discover(
+    spec: ReleaseSpec, books: Books, base: Path, resume: bool = False, pay_again: bool = False, rediscover: bool = False
+) -> Known:
+    known = known_domain(spec, books, rediscover)
+    if known is not None:
+        return known
+    terms = Terms(str(flow_run.id or ""), source_identity(spec.source, base), resume, pay_again, rediscover)
+    price = require_affordable(spec, books, terms)
+    check_ready.fn(spec, books, base)
+    happened: list[tuple[str, Charge]] = []
+    try:
+        known = buy_domain(
+            spec, price, lambda assumed: closing(named_source(assumed, base)), books, terms,
+            on_event=lambda what, charge: happened.append((what, charge)),
+        )  # fmt: skip
+    finally:
+        for what, charge in happened:
+            announce_charge(what, charge)
+    fault_point("after_discover")
+    return known
