@@ -231,7 +231,7 @@ class Drafted:
 
     @property
     def open(self) -> list[str]:
-        """Columns that are left out until somebody says what they can hold."""
+        """Columns of which nothing is known: what they hold is bought by the first fit, once."""
         return self.draft.standing("open")
 
     @property

@@ -20,12 +20,14 @@ from understudy.pipelines.drafting.guesses import (
     supposed_days,
 )
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.spec.open import AUTO, DISCOVER
 from understudy.pipelines.spec.public import MAX_BINS
 
 Standing = Literal["declared", "guess", "open", "left out"]
 SEVERAL_ROWS = 4
 """Rows of an entity that are kept, if nobody says otherwise and it may have several."""
 
+NULL_WORDS = ("?", "NA", "N/A", "NULL", "null", "NaN", "nan")
 _LEFT_OUT: Body = {"type": "text", "action": "drop"}
 _KEY: Body = {"type": "identifier", "action": "drop"}
 _ORDERED = ("integer", "number", "date", "datetime")
@@ -78,11 +80,17 @@ class Draft:
     def standing(self, standing: Standing) -> list[str]:
         return [column.name for column in self.columns if column.standing == standing]
 
+    @property
+    def dialect(self) -> dict[str, Any]:
+        """How a CSV source is written, as far as it can be guessed: words that usually mean that nothing is there."""
+        mark = {} if self.facts.delimiter == "," else {"delimiter": self.facts.delimiter}
+        return {**mark, "nulls": list(NULL_WORDS)} if self.facts.uri.lower().endswith((".csv", ".csv.gz")) else mark
+
     def tree(self) -> dict[str, Any]:
         """The spec that the draft says, as plain values."""
         unit = {"entity": self.choices.entity, "max_rows": self.choices.max_rows} if self.choices.entity else None
         source = {"uri": self.facts.uri, "table": self.facts.table, "snapshot": self.snapshot}
-        dialect = {} if self.facts.delimiter == "," else {"csv": {"delimiter": self.facts.delimiter}}
+        dialect = {"csv": self.dialect} if self.dialect else {}
         rules = [{"order": list(pair)} for pair in self.orders]
         return {
             "name": self.name,
@@ -107,7 +115,26 @@ def draft_table(facts: TableFacts, name: str, choices: Choices, today: dt.date) 
     columns = tuple(
         draft_column(column, choices.entity, plain_name(facts.table or name), today) for column in facts.columns
     )
-    return Draft(name, facts, choices, _nameable(columns), today.isoformat())
+    return Draft(name, facts, choices, _nameable(_bought_together(columns, facts)), today.isoformat())
+
+
+def _bought_together(columns: tuple[DraftedColumn, ...], facts: TableFacts) -> tuple[DraftedColumn, ...]:
+    """Where something has to be bought anyway, so is what only a name suggests of a column whose type nobody knows:
+    `age` may hold 42 or [40-50), and a wrong guess loses the column."""
+    if all(column.standing != "open" for column in columns):
+        return columns
+    unknown = {column.name for column in facts.columns if column.kind == "unknown"}
+    return tuple(
+        replace(
+            column,
+            body={"type": DISCOVER},
+            standing="open",
+            why=f"its name suggests {column.why}; bought with the rest",
+        )
+        if column.standing == "guess" and column.modelled and column.name in unknown
+        else column
+        for column in columns
+    )
 
 
 def likely_entities(facts: TableFacts) -> list[str]:
@@ -125,7 +152,8 @@ def rows_of(facts: TableFacts, entity: str | None) -> int:
 
 def draft_column(column: ColumnFacts, entity: str | None, table: str, today: dt.date) -> DraftedColumn:
     body, standing, why = _decided(column, entity, table, today)
-    if body["type"] not in ("identifier", "text") and column.nullable is not False:
+    unknown = body["type"] == DISCOVER and column.nullable is None  # then it is found out with the rest
+    if body["type"] not in ("identifier", "text") and column.nullable is not False and not unknown:
         body = {**body, "nullable": True}
     return DraftedColumn(column.name, body, standing, why, column.comment)
 
@@ -149,7 +177,7 @@ def _decided(column: ColumnFacts, entity: str | None, table: str, today: dt.date
         return _within(column, supposed.body), "guess", supposed.because
     if column.kind in ("date", "datetime"):
         return _within(column, supposed_days(column, today)), "guess", "the last ten years"
-    return _LEFT_OUT, "open", _how_to_fill(column)
+    return _discovered(column), "open", "nothing is known; bought with a part of the budget, once"
 
 
 def _sayable(values: tuple[str | int, ...]) -> bool:
@@ -228,13 +256,16 @@ def _by(column: ColumnFacts) -> str:
     return ", ".join(dict.fromkeys(column.declared_by)) or "its type"
 
 
-def _how_to_fill(column: ColumnFacts) -> str:
-    low = f"min: {column.low}" if column.low is not None else "min: ..."
-    high = f"max: {column.high}" if column.high is not None else "max: ..."
+def _discovered(column: ColumnFacts) -> Body:
+    """What is left to be bought: as little as the catalogue leaves open."""
     match column.kind:
-        case "integer" | "number":
-            return f"left out until you give its bounds: {{type: {column.kind}, {low}, {high}, bins: 32}}"
-    return "left out until you say what it can be: {type: category, values: [...], other: true}"
+        case "integer" | "number" as kind:
+            ends = {"min": column.low, "max": column.high}
+            ends = {key: DISCOVER if end is None or isinstance(end, dt.date) else end for key, end in ends.items()}
+            return {"type": kind, **ends, "bins": AUTO, "spikes": DISCOVER}
+        case "text":
+            return {"type": "category", "values": DISCOVER}
+    return {"type": DISCOVER}
 
 
 def _nameable(columns: tuple[DraftedColumn, ...]) -> tuple[DraftedColumn, ...]:

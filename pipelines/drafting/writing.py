@@ -14,11 +14,12 @@ from typing import Any
 import yaml
 
 from understudy.pipelines.drafting.draft import Draft, DraftedColumn
+from understudy.pipelines.spec.protection import DiscoverySpec
 
 SCHEMA_FILE = "understudy.schema.json"
 FILL_IN = "FILL-IN"
 MOST_COMMENT = 110
-_MARKS = {"declared": "", "guess": "guess: ", "open": "OPEN: ", "left out": ""}
+_MARKS = {"declared": "", "guess": "guess: ", "open": "open: ", "left out": ""}
 
 
 def written(draft: Draft) -> str:
@@ -28,12 +29,12 @@ def written(draft: Draft) -> str:
 
 def open_lines(text: str) -> list[int]:
     """Numbers of the lines that a person has to fill in, counted from 1."""
-    marked = (f"# {_MARKS['open']}", f"uri: {FILL_IN}")
-    return [number for number, line in enumerate(text.splitlines(), 1) if any(mark in line for mark in marked)]
+    return [number for number, line in enumerate(text.splitlines(), 1) if f"uri: {FILL_IN}" in line]
 
 
 def _lines(draft: Draft) -> list[str]:
     choices, facts = draft.choices, draft.facts
+    open_ = draft.standing("open")
     uri = flow(facts.uri) if facts.uri else f"{FILL_IN}  # where the rows are: a file, or a database beside `table`"
     lines = [
         f"# yaml-language-server: $schema={SCHEMA_FILE}",
@@ -41,14 +42,15 @@ def _lines(draft: Draft) -> list[str]:
             f"Drafted from {_one_line(facts.origin)}; no row was read.",
             "Everything in this file is public. Correct it by what you know of the table, never by a look at its rows:",
             "values and bounds that were read off the data give away who is in it.",
-            "Check the lines marked `guess`. Those marked OPEN are left out of the copy until you fill them in.",
+            "Check the lines marked `guess`. What is marked `open` is bought once, with a part of the budget; say it",
+            "instead where you know it.",
             *([_one_line(facts.comment)] if facts.comment else []),
         ),
         f"name: {flow(draft.name)}",
         "source:",
         f"  uri: {uri}",
         *([f"  table: {flow(facts.table)}"] if facts.table else []),
-        *_dialect(facts.delimiter),
+        *_dialect(draft),
         f"  snapshot: {flow(draft.snapshot)}  # names this state of the data; another name is another, charged release",
         "privacy:",
         f"  account: {flow(choices.account)}  # the ledger account that pays",
@@ -56,6 +58,7 @@ def _lines(draft: Draft) -> list[str]:
         f"  epsilon: {amount_text(choices.epsilon)}  # what this release may cost; smaller is more private and noisier",
         f"  delta: {amount_text(choices.delta)}",
         "  quality: 0.02  # of the budget: tells what could not be read from what is missing",
+        *([f"  discovery: {DiscoverySpec().share}  # of the budget, once: what open columns hold"] if open_ else []),
         "columns:",
     ]
     for column in draft.columns:
@@ -66,8 +69,8 @@ def _lines(draft: Draft) -> list[str]:
     return [*lines, "publish:", "  to: releases"]
 
 
-def _dialect(delimiter: str) -> list[str]:
-    return [] if delimiter == "," else [f"  csv: {flow({'delimiter': delimiter})}  # guess: as in the header"]
+def _dialect(draft: Draft) -> list[str]:
+    return [f"  csv: {flow(draft.dialect)}  # guess: the header's mark, and words for nothing"] if draft.dialect else []
 
 
 def _unit(draft: Draft) -> list[str]:

@@ -94,10 +94,10 @@ def test_check_tells_every_mistake_by_its_line(run: Run, tmp_path: Path) -> None
     assert not (tmp_path / "home").exists(), "no ledger is opened for it"
 
 
-def test_check_tells_which_lines_of_a_draft_are_open(run: Run) -> None:
+def test_check_tells_how_many_columns_are_to_be_discovered(run: Run) -> None:
     Path("a.csv").write_text("age,ward\n")
     run("init", "a.csv")
-    assert "still open: lines 19" in run("spec", "check", "a.yaml").output
+    assert "2 of 2 columns are copied, by privpgd; 2 are to be discovered" in run("spec", "check", "a.yaml").output
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

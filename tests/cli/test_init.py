@@ -51,9 +51,10 @@ def test_a_file_becomes_a_spec_of_its_name(people: Path, run: Run) -> None:
     spec = load_spec(Path("people.yaml"))
     assert (spec.name, spec.privacy.account, spec.source.uri) == ("people", "people", "people.csv")
     assert spec.privacy.unit.entity == "patient_id"
-    assert "5 columns: 0 declared, 3 guessed" in done.output
-    assert "fill in lines 19" in done.output
-    assert Path("people.yaml").read_text().splitlines()[18].startswith("  ward: {type: text, action: drop}  # OPEN")
+    assert "5 columns: 0 declared, 1 guessed from their names, 3 open, 1 left out" in done.output
+    assert "is bought by the first release, once: epsilon 0." in done.output
+    assert "  ward: {type: discover}  # open" in Path("people.yaml").read_text()
+    assert "--own-delta 5e-7" in done.output
     assert json.loads(Path("understudy.schema.json").read_text())["$id"] == "understudy-release-spec"
 
 

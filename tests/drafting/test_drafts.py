@@ -1,4 +1,4 @@
-"""Guesses are marked, open columns are left out, and whatever a catalogue says the draft reads back as it was."""
+"""Guesses are marked, open columns are to be discovered, and whatever a catalogue says reads back as it was."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from understudy.pipelines.discovery.asking import open_columns
 from understudy.pipelines.drafting.catalogue import spec_name, table_facts
-from understudy.pipelines.drafting.draft import Choices, Draft, draft_table, likely_entities, rows_of
+from understudy.pipelines.drafting.draft import NULL_WORDS, Choices, Draft, draft_table, likely_entities, rows_of
 from understudy.pipelines.drafting.facts import ColumnFacts, TableFacts
 from understudy.pipelines.drafting.writing import open_lines, written
 from understudy.pipelines.errors import SpecError
@@ -60,7 +61,25 @@ def test_names_are_guessed_and_marked(name: str, told: dict[str, object]) -> Non
 
 @pytest.mark.parametrize("name", ["workclass", "admission_type_id", "payer_code", "diag_1", "income", "stage", "page"])
 def test_names_that_suggest_nothing_stay_open(name: str) -> None:
-    assert one(ColumnFacts(name)) == ({"type": "text", "action": "drop"}, "open")
+    assert one(ColumnFacts(name)) == ({"type": "discover"}, "open")
+
+
+def test_what_a_catalogue_tells_of_an_open_column_is_not_bought() -> None:
+    text = ColumnFacts("workclass", "text", nullable=False)
+    assert one(text) == ({"type": "category", "values": "discover"}, "open")
+    number = ColumnFacts("fnlwgt", "integer", low=0)
+    assert one(number) == (
+        {"type": "integer", "min": 0, "max": "discover", "bins": "auto", "spikes": "discover", "nullable": True},
+        "open",
+    )
+
+
+def test_where_something_is_bought_so_is_what_a_name_suggests_of_an_unknown_type() -> None:
+    draft = drafted([ColumnFacts("age"), ColumnFacts("ward"), ColumnFacts("email"), ColumnFacts("height", "number")])
+    assert draft.standing("open") == ["age", "ward"]
+    assert draft.columns[0].body == {"type": "discover"}
+    assert draft.columns[2].body == {"type": "text", "action": "drop"}
+    assert draft.columns[3].body["type"] == "number"
 
 
 def test_what_is_declared_is_believed_before_what_a_name_suggests() -> None:
@@ -88,8 +107,9 @@ def test_the_draft_of_a_header_can_be_planned_and_names_the_lines_to_fill(tmp_pa
     assert (spec.privacy.epsilon, spec.privacy.delta) == (Decimal("0.5"), Decimal("1e-7"))
     assert spec.source.snapshot == "2026-11-18"
     lines = text.splitlines()
-    waiting = [lines[number - 1].split(":")[0].strip() for number in open_lines(text)]
-    assert waiting == ["workclass", "fnlwgt", "education", "marital-status", "native-country", "income"]
+    assert open_lines(text) == []  # nothing waits for a person
+    assert len(open_columns(spec)) == len(spec.columns) == 10
+    assert spec.source.csv.nulls[0] == "?"
     assert lines[0] == "# yaml-language-server: $schema=understudy.schema.json"
 
 
@@ -103,7 +123,7 @@ def test_what_stands_between_the_names_of_a_header_is_seen_and_can_be_read(mark:
     assert list(spec.columns) == ["age", "amount, gross", "Ordered At"]
     assert "!!" not in written(draft)  # a moment is plain text
     assert spec.source == spec_of(draft.tree()).source
-    assert spec.source.csv == CsvDialect(delimiter=mark)
+    assert spec.source.csv == CsvDialect(delimiter=mark, nulls=NULL_WORDS)
     with closing(open_source(spec.source, tmp_path)) as source:
         assert source.schema().names == list(spec.columns)
 

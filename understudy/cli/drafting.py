@@ -40,7 +40,7 @@ def init(
     SOURCE is a CSV or Parquet file, a folder of Parquet files, a DuckDB file, a database with --table
     (postgresql://user@host/database, sql+env://VARIABLE, sqlite:///file.db), or a contract about a table. Names,
     types, comments, keys, enums, domains and CHECK constraints are taken from the catalogue; bounds and values that
-    only a column's name suggests are marked as guesses; what stays open is left out of the copy and marked.
+    only a column's name suggests are marked as guesses; what stays open is to be discovered, for a part of the budget.
     """
     asked = Asked(entity, max_rows, epsilon, delta, account, asking=not yes and sys.stdin.isatty())
     run_init(source, table, contracts, asked, out, options=_options_given(context))
@@ -157,7 +157,7 @@ def save(path: Path, text: str) -> None:
 
 def tell(draft: Draft, path: Path, text: str, options: list[str]) -> None:
     """What was drafted, what a person has to look at, and the commands that follow."""
-    from understudy.pipelines.drafting.writing import FILL_IN, open_lines
+    from understudy.pipelines.drafting.writing import FILL_IN
 
     counts = {kind: len(draft.standing(kind)) for kind in ("declared", "guess", "open", "left out")}
     click.echo(f"Wrote {path} from {draft.facts.origin}; no row was read.")
@@ -168,10 +168,13 @@ def tell(draft: Draft, path: Path, text: str, options: list[str]) -> None:
     if counts["guess"]:
         click.echo("Check every line marked `guess`.")
     if counts["open"]:
-        lines = ", ".join(str(number) for number in open_lines(text))
-        click.echo(f"Open columns are left out of the copy until you fill in lines {lines}.")
+        share = _epsilon_of_discovery(draft)
+        click.echo(
+            f"What the open ones hold is bought by the first release, once: epsilon {share} of its "
+            f"{draft.choices.epsilon} by itself (docs/discovery.md). Say it in the draft where you know it."
+        )
     if not any(column.modelled for column in draft.columns):
-        click.echo("No column can be copied yet: `plan` refuses the spec until you fill in one of those lines.")
+        click.echo("No column can be copied: `plan` refuses the spec until you declare one.")
     if not draft.facts.uri:
         click.echo(f"Nobody said where the rows are: write it as source.uri in place of {FILL_IN}.")
     left = len(draft.facts.columns) - len(draft.columns)
@@ -180,6 +183,17 @@ def tell(draft: Draft, path: Path, text: str, options: list[str]) -> None:
     click.echo("\nThen:")
     for command in following(draft, path, options):
         click.echo(f"  {command}")
+
+
+def _epsilon_of_discovery(draft: Draft) -> str:
+    from understudy.pipelines.privacy.accounting import composed_loss
+    from understudy.pipelines.privacy.events import Approximate, Gaussian
+    from understudy.pipelines.privacy.relation import Budget, Relation
+    from understudy.pipelines.spec.protection import DiscoverySpec, split_budget
+
+    split = split_budget(Budget(draft.choices.epsilon, draft.choices.delta), DiscoverySpec())
+    event = Approximate(Gaussian(split.noise_multiplier), split.own_delta)
+    return f"{composed_loss([event], float(draft.choices.delta), Relation.ADD_REMOVE).epsilon:.2f}"
 
 
 def following(draft: Draft, path: Path, options: list[str]) -> list[str]:
@@ -191,8 +205,9 @@ def following(draft: Draft, path: Path, options: list[str]) -> list[str]:
     choices = draft.choices
     unit = ["--entity", choices.entity, "--max-rows", str(choices.max_rows)] if choices.entity else []
     cap = ["--epsilon", amount_text(CAP_FACTOR * choices.epsilon), "--delta", amount_text(choices.delta)]
+    aside = ["--own-delta", amount_text(choices.delta / 2)] if draft.standing("open") else []
     commands = [
-        ["ledger", "open", choices.account, *cap, *unit],
+        ["ledger", "open", choices.account, *cap, *aside, *unit],
         ["plan", str(path)],
         ["release", str(path)],
     ]

@@ -46,6 +46,7 @@ def spec_check(files: tuple[Path, ...]) -> None:
 def checked(path: Path) -> str:
     from contextlib import closing
 
+    from understudy.pipelines.discovery.asking import open_columns
     from understudy.pipelines.drafting.writing import open_lines
     from understudy.pipelines.releasing.apart import require_apart
     from understudy.pipelines.releasing.domains import assumed_spec
@@ -62,6 +63,8 @@ def checked(path: Path) -> str:
     modelled = len(planned.domain.columns) + len(planned.domain.tensors)
     waiting = open_lines(read_spec(path))
     told = f"; still open: lines {', '.join(map(str, waiting))}" if waiting else ""
+    if found := len(open_columns(spec)):
+        told += f"; {found} {'is' if found == 1 else 'are'} to be discovered"
     return f"{path}: sound. {modelled} of {len(spec.columns)} columns are copied, by {spec.method.name}{told}"
 
 
