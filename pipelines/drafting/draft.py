@@ -260,9 +260,10 @@ def _discovered(column: ColumnFacts) -> Body:
     """What is left to be bought: as little as the catalogue leaves open."""
     match column.kind:
         case "integer" | "number" as kind:
-            ends = {"min": column.low, "max": column.high}
-            ends = {key: DISCOVER if end is None or isinstance(end, dt.date) else end for key, end in ends.items()}
-            return {"type": kind, **ends, "bins": AUTO, "spikes": DISCOVER}
+            low, high = (
+                DISCOVER if end is None or isinstance(end, dt.date) else end for end in (column.low, column.high)
+            )
+            return {"type": kind, "min": low, "max": high, "bins": AUTO, "spikes": DISCOVER}
         case "text":
             return {"type": "category", "values": DISCOVER}
     return {"type": DISCOVER}

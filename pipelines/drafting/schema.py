@@ -84,7 +84,7 @@ def _tell_by_keys(definitions: dict[str, Any]) -> None:
         made["required"].remove("type")
 
 
-_OPEN_KEYS = {
+_OPEN_KEYS: dict[str, dict[str, Any]] = {
     "CategoryColumn": {"values": "discover"},
     "IntegerColumn": {"min": "discover", "max": "discover", "bins": ("quantiles", "auto"), "spikes": "discover"},
     "NumberColumn": {"min": "discover", "max": "discover", "bins": ("quantiles", "auto"), "spikes": "discover"},
