@@ -38,7 +38,7 @@ which that leaves much open, their rarer values, and where numbers lie more exac
 LEFT_OPEN = 0.01
 """Of a column's rows that no value was found for, above which it is asked about again."""
 
-_WEIGHTS = ({VALUES: 1.0, COARSE: 0.12, UNITS: 0.3}, {VALUES: 1.5, COARSE: 0.3, FINE: 0.4, UNITS: 0.05})
+_WEIGHTS = ({VALUES: 1.0, COARSE: 0.12, UNITS: 0.3}, {VALUES: 3.0, COARSE: 0.2, FINE: 0.2, UNITS: 0.05})
 _CELLS = {VALUES: None, COARSE: COARSE_CELLS, FINE: FINE_CELLS}
 
 

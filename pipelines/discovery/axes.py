@@ -15,8 +15,8 @@ import numpy as np
 from understudy.pipelines.discovery.found import SURE, Found
 from understudy.pipelines.discovery.grid import OCTAVES, part_edges
 
-EVENLY = 0.4
-EXPLAINED = 3.0
+EVENLY = 0.3
+EXPLAINED = 4.0
 """Standard deviations of a sum of parts that noise explains."""
 WIDENED = 4
 """A bound is moved outwards again by one in so many parts of its octave or year: noise may hide rows there."""
@@ -143,7 +143,12 @@ def _empty(parts: np.ndarray, std: float) -> int:
 
 
 def rounded_out(low: float, high: float) -> tuple[float, float]:
-    """Bounds with two digits, a little wider."""
-    span = max(high - low, abs(high), abs(low), 1e-12)
-    step = 10.0 ** (math.floor(math.log10(span)) - 1)
-    return math.floor(low / step) * step, math.ceil(high / step) * step
+    """Bounds with two digits each, a little wider."""
+    return -_up(-low), _up(high)
+
+
+def _up(bound: float) -> float:
+    if bound == 0:
+        return 0.0
+    step = 10.0 ** (math.floor(math.log10(abs(bound))) - 1)
+    return math.ceil(bound / step) * step

@@ -13,7 +13,7 @@ from typing import Any
 from understudy.pipelines.discovery.axes import month_axis, number_axis, rounded_out
 from understudy.pipelines.discovery.found import Found
 from understudy.pipelines.discovery.grid import first_day
-from understudy.pipelines.discovery.numbers import binned
+from understudy.pipelines.discovery.numbers import binned, number_in
 from understudy.pipelines.spec.formats import WordForm
 from understudy.pipelines.spec.open import OpenColumn, is_mark
 from understudy.pipelines.table.columns import Kind
@@ -39,8 +39,8 @@ def kind_of(column: OpenColumn, found: Found) -> Kind | None:
     """As declared; else dates if nearly all values are dates, numbers if nearly all are numbers; else words, by those
     that are shared; None where nothing stands above the noise.
 
-    Codes such as 250.83 and V27 are mostly numbers, too: where some are words, and values that many share make up half
-    of the rows, they are words.
+    Codes such as 250.83 and V27 are mostly numbers, too: where values that many share make up half of the rows and some
+    of them look like such codes, they are words. A single word among numbers, such as `?` or `n/a`, is none.
     """
     if column.kind is not None:
         return column.kind
@@ -52,9 +52,15 @@ def kind_of(column: OpenColumn, found: Found) -> Kind | None:
     if dates >= MOSTLY * whole:
         return "datetime" if float(found.sure.years[1].sum()) > 0 else "date"
     listed = sum(found.values.values())
-    if numbers >= MOSTLY * whole and not (found.words > 0 and listed >= HALF * whole):
+    if numbers >= MOSTLY * whole and not (_has_codes(found) and listed >= HALF * whole):
         return "number" if float(found.sure.numbers[1:].sum()) > 0 else "integer"
     return "category"
+
+
+def _has_codes(found: Found) -> bool:
+    """Whether some listed values are no numbers but have digits, or several are words."""
+    words = [text for text in found.values if number_in(text) is None]
+    return len(words) > 2 or any(letter.isdigit() for word in words for letter in word)
 
 
 def closed_column(column: OpenColumn, found: Found, sizes: Sizes) -> Body:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from understudy.pipelines.discovery.axes import Axis
-from understudy.pipelines.discovery.found import Found
+from understudy.pipelines.discovery.found import SURE, Found
 from understudy.pipelines.spec.open import AUTO, QUANTILES, OpenColumn
 
 MOST_SPIKES = 40
@@ -20,6 +20,7 @@ STANDS_OUT = 3.0
 BESIDE = 5
 ONE_A_VALUE = 1.25
 """Whole numbers that are so many times the bins still have one each;"""
+MOST_WHOLE = 2**53
 NARROW = 4
 """up to so many times, bins of equal length. Where there are more, bins go by how many rows there are."""
 
@@ -41,7 +42,7 @@ def binned(
     if not wants_bins:
         return body
     if axis is None or (whole and evenly):
-        return {**body, "bins": math.ceil(span / math.ceil(span / bins)) if whole else bins}
+        return {**body, "bins": math.ceil(span / max(1, round(span / bins))) if whole else bins}
     rest = axis.without(spikes)
     kept = bins * (rest.total / max(axis.total, 1e-9)) ** 0.25  # the fewer rows, the fewer bins
     return {**body, "bins": _between(body["min"], body["max"], rest.quantiles(max(round(kept), 4), whole), whole)}
@@ -52,15 +53,23 @@ def spikes_of(found: Found, axis: Axis | None, body: dict[str, Any], bins: int, 
     total = axis.total if axis is not None else found.units
     shared: dict[float, float] = {}
     for text, mass in found.values.items():
-        number = _number(text)
+        number = number_in(text)
         if number is not None and (not whole or number.is_integer()):
             shared[number] = shared.get(number, 0.0) + mass
+    for value, mass in _single(axis, found.fine_std).items() if whole and axis is not None else ():
+        shared.setdefault(value, mass)
     kept = {
         value: mass
-        for value, mass in shared.items()
+        for value, mass in sorted(shared.items(), key=lambda one: -one[1])
         if abs(value) < 2**53 and mass >= max(SPIKE * total / bins, STANDS_OUT * _beside(axis, value) if whole else 0.0)
     }
     return {(int(value) if whole else value): mass for value, mass in _told_apart(kept, body).items()}
+
+
+def _single(axis: Axis, std: float) -> dict[float, float]:
+    """Whole numbers that have an interval to themselves, and a mass beyond doubt."""
+    alone = (axis.highs - axis.lows == 1.0) & (axis.masses > SURE * std)
+    return dict(zip(axis.lows[alone].tolist(), axis.masses[alone].tolist(), strict=True))
 
 
 def _beside(axis: Axis | None, value: float) -> float:
@@ -87,7 +96,7 @@ def _told_apart(spikes: dict[float, float], body: dict[str, Any]) -> dict[float,
     return kept
 
 
-def _number(text: str) -> float | None:
+def number_in(text: str) -> float | None:
     try:
         found = float(text)
     except ValueError:
@@ -96,8 +105,8 @@ def _number(text: str) -> float | None:
 
 
 def _whole_ends(body: dict[str, Any]) -> dict[str, int]:
-    most = 2**53
-    return {"min": max(math.floor(body["min"]), -most), "max": min(math.ceil(body["max"]), most)}
+    low, high = (max(-MOST_WHOLE, min(MOST_WHOLE, end)) for end in (math.floor(body["min"]), math.ceil(body["max"])))
+    return {"min": low if low < high else high - 1, "max": high} if high > -MOST_WHOLE else {"min": low, "max": low + 1}
 
 
 def _between(low: float, high: float, inner: list[float], whole: bool) -> list[float] | list[int]:

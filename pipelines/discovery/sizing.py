@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-GAIN = 2.6
+GAIN = 4.0
 LEAST_BINS, MOST_BINS = 6, 64
 VALUES_A_BIN = 8
 """How many values a category keeps for each bin a number would have: rare ones cost little beside frequent ones."""

@@ -40,7 +40,7 @@ class UnitSpec(Public):
 class DiscoverySpec(Public):
     """What is set aside of the budget for columns that are left open, and how long what was found stays."""
 
-    share: float = Field(0.15, gt=0, le=0.9, description="part of the budget, in squared noise, for what is left open")
+    share: float = Field(0.2, gt=0, le=0.9, description="part of the budget, in squared noise, for what is left open")
     delta: float = Field(0.1, gt=0, le=0.9, description="part of delta: that a value of one alone is listed")
     every: Literal["month", "quarter", "year"] | None = Field(
         None, description="buy anew for the first snapshot of each period; left out: what was found stays"
@@ -66,7 +66,7 @@ class PrivacySpec(Public):
     )
 
     discovery: DiscoverySpec | None = later(
-        description="where columns are left open: the part of the budget for it (0.15), or {share, delta, every}",
+        description="where columns are left open: the part of the budget for it (0.2), or {share, delta, every}",
         json_schema_extra=lambda schema: schema["anyOf"].insert(0, {"type": "number"}),
     )
 
