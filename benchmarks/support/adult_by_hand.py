@@ -12,7 +12,7 @@ ADULT: dict[str, dict[str, Any]] = {
                    "Without-pay", "Never-worked"],
         "other": True,
     },
-    "fnlwgt": {"type": "integer", "min": 10_000, "max": 1_500_000, "bins": 32, "scale": "log"},
+    "fnlwgt": {"type": "integer", "min": 10_000, "max": 1_500_000, "bins": 32, "scale": "ratio"},
     "education": {
         "type": "category",
         "values": ["Bachelors", "Some-college", "11th", "HS-grad", "Prof-school", "Assoc-acdm", "Assoc-voc", "9th",
