@@ -181,7 +181,7 @@ def test_whatever_a_catalogue_says_the_draft_is_a_spec_and_reads_back(columns: l
 
 
 @settings(deadline=None)
-@given(st.text(min_size=1))
+@given(st.text(min_size=1, max_size=200))
 def test_every_table_has_a_name_that_a_spec_and_an_account_can_have(typed: str) -> None:
     columns = (ColumnFacts("age"),)
     for facts in (TableFacts(columns, "a test", "t.csv"), TableFacts(columns, "a test", "t.csv", table=typed)):
