@@ -22,7 +22,7 @@ from benchmarks.papers import privpgd_metrics as metrics
 from benchmarks.support.figures import Figures
 from benchmarks.support.planted import DESIGNS, ROWS, planted
 from benchmarks.support.strategies import by_residuals, by_triples, grid
-from benchmarks.support.tables import CodedTable, load_tables
+from benchmarks.support.tables import CodedTable, load_tables, people
 from understudy.pipelines.counting.lifted import Residuals
 from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
 from understudy.pipelines.methods.privpgd.engine import synthesize
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
     for design in DESIGNS:
         if figures.wants(f"triples.planted.{design}."):
             _planted(figures, design, range(args.seed, args.seed + args.draws))
-    tables = load_tables(args.data)
+    tables = load_tables(args.data) + [table for table in (people(args.data),) if table is not None]
     modes = ("auto", "all-2way", "all-3way") if args.all else ("auto", "all-2way")
     for table in tables:
         for epsilon in EPSILONS:

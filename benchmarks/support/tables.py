@@ -87,6 +87,22 @@ def income_ny(data: Path) -> CodedTable | None:
     return _assemble("income_ny", parts, "income")
 
 
+def people(data: Path) -> CodedTable | None:
+    """ACS 2024, everybody in New York and Florida, ten columns: many rows for few columns."""
+    paths = [data / "pums2024" / f"{state}.parquet" for state in ("ny", "fl")]
+    if not all(path.exists() for path in paths):
+        return None
+    frame = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
+    parts = {
+        "AGEP": _binned(frame["AGEP"], 0, 100, 20),
+        "SCHL": _listed(frame["SCHL"], range(1, 25), ordered=True),
+        "POVPIP": _binned(frame["POVPIP"], 0, 502, 16),
+    }
+    for column, last in {"SEX": 2, "RAC1P": 9, "CIT": 5, "MAR": 5, "ESR": 6, "HICOV": 2, "DIS": 2}.items():
+        parts[column] = _listed(frame[column], range(1, last + 1), ordered=False)
+    return _assemble("people", parts, "HICOV")
+
+
 def diabetes(data: Path) -> CodedTable | None:
     """Diabetes 130-US hospitals: is the patient readmitted within 30 days?"""
     path = data / "diabetes130" / "diabetic_data.csv.gz"

@@ -104,14 +104,8 @@ class TriplesNoise:
             for (triple, way), score, shape, std in found
         ]
         beyond = unexplained(mine.residuals, told)
-        choice = choose_triples(
-            mine.residuals,
-            beyond,
-            self.noise_level,
-            1 - FURTHER_PART - scoring.part,
-            FURTHER_PART,
-            len(self.candidates),
-        )
+        spent = 1 - FURTHER_PART - scoring.part
+        choice = choose_triples(mine.residuals, beyond, self.candidates, self.noise_level, spent, FURTHER_PART)
         noise = self._charged(self.further(choice), self.further_multiplier)
         chosen = [exact.triples[triple] for triple in choice.triples]
         drawn = list(noise.draw(residuals_by_name([*tables, *chosen]), randomness).values())

@@ -3,8 +3,9 @@
 An interaction d (as total variation) that is measured with noise n leaves about d n / sqrt(d^2 + n^2) after denoising.
 Whatever is spent on triples raises the error of the pairs, by the same formula. So many triples are chosen, the most
 rewarding first, and such a part of the budget is given to them, that the mean error of all pairs and the mean error of
-all triples add up to least: none where no interaction stands out from its noise (`interactions`), all of them where the
-number of rows and the budget make that worthwhile.
+all triples add up to least: none where no interaction stands out from its noise (`interactions`). Where the number of
+rows and the budget make them affordable, all are measured, for a small part: then even what chance leaves in the
+triples of a table, which no pair tells, is worth having.
 
 Nothing here touches a private number, and nothing can fail: whatever the noisy numbers are, some choice comes out.
 """
@@ -36,6 +37,12 @@ USEFUL, USED_PART = 0.5, 0.05
 
 MOST_OF_PART = 0.97
 """Of what there is for scores: the pairs are measured again in every release."""
+
+AFFORDED, GAINED_FOR_LOST = 0.05, 2.0
+"""The part of the budget for which all triples may be had, and how many times what pairs lose must be gained by it."""
+
+MOST_FITTED = 600
+"""Triples that a copy is fitted to in reasonable time."""
 
 RANKED_AT = 0.01
 """Of the budget for each: at the noise that this gives, triples are ranked by what measuring them takes away."""
@@ -92,37 +99,72 @@ def worth_scoring(known: Residuals, candidates: Sequence[Clique], noise_level: f
 
 
 def choose_triples(
-    known: Residuals, beyond: Mapping[Clique, float], noise_level: float, spent: float, most: float, of: int
+    known: Residuals,
+    beyond: Mapping[Clique, float],
+    candidates: Sequence[Clique],
+    noise_level: float,
+    spent: float,
+    most: float,
 ) -> Choice:
     """`known` tells rows, columns and pairs, measured with the part `spent` of the budget; `most` is left.
 
-    Errors are means over all pairs, and over as many triples as there are: `of`.
-
     `noise_level` is the std, in rows, of a count that would get the whole budget.
     """
-    worthy = [triple for triple, distance in beyond.items() if distance > 0]
+    found = _Candidates(known, candidates, noise_level)
+    pair_error = _pair_errors(known, found.spread, found.total)
+
+    def error(part: float) -> float:
+        return pair_error((most + spent - part) / spent)
+
+    choice = _most_rewarding(found, beyond, error, most)
+    if found.are_affordable(error):
+        return Choice(tuple(dict.fromkeys((*choice.triples, *candidates))), max(choice.part, AFFORDED))
+    return choice
+
+
+class _Candidates:
+    """Triples with the noise that each would have with the whole budget, and what chance leaves in each of them."""
+
+    def __init__(self, known: Residuals, triples: Sequence[Clique], noise_level: float) -> None:
+        sizes = known.sizes
+        self.triples, self.total = triples, max(known.total, 1.0)
+        self.spread = [_spread(known.marginal((column,))) for column in range(len(sizes))]
+        cells = np.array([math.prod(self.spread[column] for column in triple) for triple in triples])
+        self.kept = np.array([math.prod(1 - 1 / sizes[column] for column in triple) for triple in triples])
+        self.unit = HALF_MEAN * cells * np.sqrt(self.kept) * noise_level / self.total
+        self.chance = HALF_MEAN * np.sqrt(cells * self.kept / self.total)
+
+    def are_affordable(self, pair_error: Callable[[float], float]) -> bool:
+        """Whether all of them can be had for a small part of the budget: it would show what chance alone leaves in the
+        triples of this table, and take more from their errors than it adds to those of the pairs.
+        """
+        if not 0 < len(self.triples) <= MOST_FITTED:
+            return False
+        noise = self.unit * math.sqrt(float(self.kept.sum()) / AFFORDED)
+        gained = float((self.chance - _left(self.chance, noise)).mean())
+        return gained > GAINED_FOR_LOST * (pair_error(AFFORDED) - pair_error(0.0))
+
+
+def _most_rewarding(
+    found: _Candidates, beyond: Mapping[Clique, float], pair_error: Callable[[float], float], most: float
+) -> Choice:
+    """Of the triples that stand out, as many and with such a part that all errors are least."""
+    worthy = [place for place, triple in enumerate(found.triples) if beyond.get(triple, 0.0) > 0]
     if not worthy:
         return Choice((), 0.0)
-    total, sizes = max(known.total, 1.0), known.sizes
-    spread = [_spread(known.marginal((column,))) for column in range(len(sizes))]
-    cells = np.array([math.prod(spread[column] for column in triple) for triple in worthy])
-    kept = np.array([math.prod(1 - 1 / sizes[column] for column in triple) for triple in worthy])
-    distance = np.array([beyond[triple] for triple in worthy])
-    unit = HALF_MEAN * cells * np.sqrt(kept) * noise_level / total  # the noise of a triple that gets the whole budget
+    distance = np.array([beyond[found.triples[place]] for place in worthy])
+    unit = found.unit[worthy]
     order = np.argsort(-(distance - _left(distance, unit / math.sqrt(RANKED_AT))), kind="stable")
-    distance, unit, kept = distance[order], unit[order], kept[order]
-    pair_error = _pair_errors(known, spread, total)
-    best, best_error = Choice((), 0.0), pair_error((most + spent) / spent) + distance.sum() / of
-    for part in PARTS:
-        if part > most:
-            break
-        pairs = pair_error((most + spent - part) / spent)
+    distance, unit, kept = distance[order], unit[order], found.kept[worthy][order]
+    all_of_them = len(found.triples)
+    best, best_error = Choice((), 0.0), pair_error(0.0) + distance.sum() / all_of_them
+    for part in (each for each in PARTS if each < most):
         for count in _numbers(len(worthy)):
             noise = unit[:count] * math.sqrt(kept[:count].sum() / part)
             left = _left(distance[:count], noise).sum() + distance[count:].sum()
-            if pairs + left / of < best_error:
-                best_error = pairs + left / of
-                best = Choice(tuple(worthy[place] for place in order[:count]), part)
+            if (error := pair_error(part) + left / all_of_them) < best_error:
+                best_error = error
+                best = Choice(tuple(found.triples[worthy[place]] for place in order[:count]), part)
     return best
 
 
