@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from understudy.pipelines.counting.released import (
+    GROUPED,
     KIND,
     LEVEL,
     RESIDUALS,
@@ -58,6 +59,10 @@ HOW = {
         "rows of each. Where levels join several m, `weights.numbers` are the ticks of entities by m = 1, 2, ..., "
         "with noise of standard deviation `weights.numbers_std`. All else is as it is for rows. "
     ),
+    GROUPED: (
+        " `grouped`: the same over groups of neighbouring codes, `starts` being the first code of each (null where "
+        "a column is counted code by code); sizes are then numbers of groups. Their numbers follow those of `sets`."
+    ),
     KIND: (
         "Each of `sets` lists columns by their place in `columns`. Its numbers are the counts of rows over them, "
         "row-major, each with independent noise of standard deviation `std`."
@@ -92,6 +97,12 @@ def measured_files(measured: Measurement, domain: TableDomain, max_rows: int) ->
         "rows_of_a_unit": max_rows,
         **{key: value for key, value in facts.items() if key not in ("cliques", "stds", "columns", "sizes")},
     }
+    if GROUPED in measured.facts:
+        by_groups = [np.asarray(measured.arrays[name]).ravel() for name in _grouped_names(measured.facts)]
+        told = zip(measured.facts[GROUPED], by_groups, strict=True)
+        description["how"] += HOW[GROUPED]
+        description[GROUPED] = [{**each, "numbers": len(values)} for each, values in told]
+        numbers += by_groups
     if NUMBERS_OF_ROWS in measured.arrays:
         weights = {**facts[WEIGHTS], "numbers": np.asarray(measured.arrays[NUMBERS_OF_ROWS]).tolist()}
         description[WEIGHTS] = weights
@@ -103,10 +114,9 @@ def measured_fact(files: Sequence[ReleaseFile], measured: Measurement) -> Measur
     if not files:
         return None
     facts = measured.facts
-    arrays = (measured.arrays[array_name(measured.kind, i)] for i in range(len(facts["cliques"])))
-    return MeasuredFact(
-        kind=measured.kind, sets=len(facts["cliques"]), numbers=sum(np.asarray(each).size for each in arrays)
-    )
+    names = [array_name(measured.kind, i) for i in range(len(facts["cliques"]))] + _grouped_names(facts)
+    many = sum(np.asarray(measured.arrays[name]).size for name in names)
+    return MeasuredFact(kind=measured.kind, sets=len(names), numbers=many)
 
 
 def read_measured(content: Callable[[str], bytes | None]) -> Measured | None:
@@ -131,9 +141,10 @@ def _read(described: Mapping[str, Any], numbers: bytes) -> Measured:
     sizes = [column.size for column in columns]
     lower = 1 if kind == RESIDUALS else 0
     values = pq.ParquetFile(BytesIO(numbers)).read(use_threads=False).column("number").to_numpy()
-    ends = np.cumsum([each["numbers"] for each in sets])
-    arrays = {}
-    for i, (each, part) in enumerate(zip(sets, np.split(values, ends[:-1]), strict=True)):
+    grouped = described.get(GROUPED, [])
+    parts = np.split(values, np.cumsum([each["numbers"] for each in (*sets, *grouped)])[:-1])
+    arrays = dict(zip(_grouped_names(described), parts[len(sets) :], strict=True))
+    for i, (each, part) in enumerate(zip(sets, parts, strict=False)):
         arrays[array_name(kind, i)] = part.reshape([sizes[column] - lower for column in each["columns"]])
     if "numbers" in described.get(WEIGHTS, {}):
         arrays[NUMBERS_OF_ROWS] = np.array(described[WEIGHTS]["numbers"], dtype=np.int64)
@@ -146,6 +157,11 @@ def _read(described: Mapping[str, Any], numbers: bytes) -> Measured:
         **{key: value for key, value in described.items() if key not in own},
     }
     return Measured(Measurement(kind, facts, arrays), columns, int(described["rows_of_a_unit"]))
+
+
+def _grouped_names(facts: Mapping[str, Any]) -> list[str]:
+    """Of the tables over groups of neighbouring codes, where some were measured so."""
+    return [f"{GROUPED}_{place}" for place in range(len(facts.get(GROUPED, ())))]
 
 
 def _level(measured: Measurement) -> tuple[DomainColumn, ...]:

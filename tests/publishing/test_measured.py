@@ -14,9 +14,9 @@ import pytest
 
 from tests.cli.test_verifying import said
 from tests.warehouse import Warehouse
-from understudy import Synthesizer, synthesize
+from understudy import Synthesizer, open_release, synthesize
 from understudy.pipelines.counting.lifted import centred_counts
-from understudy.pipelines.counting.released import RESIDUALS, released_marginals
+from understudy.pipelines.counting.released import RESIDUALS, released_marginals, released_residuals
 from understudy.pipelines.errors import ValidationFailed
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.publishing.measured import DESCRIPTION, NUMBERS, measured_files, read_measured
@@ -77,6 +77,24 @@ def test_a_release_carries_what_was_bought_and_it_reads_back_to_the_last_number(
             np.testing.assert_array_equal(column.intervals(), declared.intervals())
     assert found.manifest.measured is not None
     assert found.manifest.measured.sets == len(measured.facts["cliques"])
+
+
+def test_tables_over_groups_of_neighbours_travel_too(home: Path, tmp_path: Path) -> None:
+    """A wide ordered column is measured in groups as well (counting/groups.py)."""
+    columns = {**SPEC["columns"], "age": {"type": "integer", "min": 0, "max": 109, "bins": 110}}
+    synthesizer = fitted(home, columns=columns)
+    found = stored_release(synthesizer.release().save(tmp_path / "out"))
+    carried, measured = read_measured(found.trusted), bought(synthesizer)
+    assert carried is not None
+    ours, theirs = released_residuals(carried.measurement), released_residuals(measured)
+    assert theirs.grouped
+    assert list(ours.grouped) == list(theirs.grouped)
+    for one, other in zip(ours.grouped.values(), theirs.grouped.values(), strict=True):
+        assert one.std == other.std
+        np.testing.assert_array_equal(one.counts, other.counts)
+    assert found.manifest.measured is not None
+    assert found.manifest.measured.sets == len(ours.by_clique) + len(ours.grouped)
+    assert open_release(tmp_path / "out" / "visits").estimate("mean(age) by ward").source == "measurements"
 
 
 def test_the_description_is_enough_to_combine_the_numbers_without_this_program(home: Path, tmp_path: Path) -> None:
