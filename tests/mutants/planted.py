@@ -13,7 +13,7 @@ from __future__ import annotations
 from tests.mutants.charges import CAP, EVENTS
 from tests.mutants.mutant import Mutant, found
 from tests.mutants.noise import DRAWS, SCALES, SENSITIVITIES
-from tests.mutants.rows import ROW_BY_ROW, ROWS_OF_A_PERSON
+from tests.mutants.rows import ROW_BY_ROW, ROWS_OF_A_PERSON, TICKS_OF_A_PERSON
 from tests.mutants.visible import VISIBLE
 
 REPLAYED = "tests/auditing/test_replay.py::test_no_pair_of_neighbours_is_told_apart"
@@ -32,7 +32,10 @@ BY_GENERATORS = {
     "choices: the sensitivity of a replaced row": REPLAYED + "[privpgd, adaptive people replaced]",
     "noise in floats": REPLAYED + "[privpgd, quality]",
     "at most k rows, and one": REPLAYED + "[privpgd, people]",
-    "each thread its own allowance": REPLAYED + "[privpgd, people]",
+    "ticks: weights that sum to 2": REPLAYED + "[privpgd, people]",
+    "ticks: every row weighs as much as an entity": REPLAYED + "[privpgd, auto]",
+    "ticks: a unit of k rows and not of W ticks": REPLAYED + "[privpgd, people replaced]",
+    "ticks: one row of an entity is not counted": REPLAYED + "[privpgd, people]",
     "7 and 7.0 are two people": REPLAYED + "[privpgd, people]",
     "NaN is somebody": REPLAYED + "[privpgd, people]",
     "a stray quote swallows rows": BY_SOURCE + "[csv-privpgd, people]",
@@ -45,5 +48,6 @@ BY_GENERATORS = {
 """Bugs that the audit's own generators find, not only the test that was written for each of them."""
 
 MUTANTS: tuple[Mutant, ...] = found(
-    (*SCALES, *SENSITIVITIES, *DRAWS, *EVENTS, *CAP, *ROWS_OF_A_PERSON, *ROW_BY_ROW, *VISIBLE), BY_GENERATORS
+    (*SCALES, *SENSITIVITIES, *DRAWS, *EVENTS, *CAP, *ROWS_OF_A_PERSON, *TICKS_OF_A_PERSON, *ROW_BY_ROW, *VISIBLE),
+    BY_GENERATORS,
 )

@@ -48,7 +48,7 @@ ROWS_OF_A_PERSON = (
         "counting/counting.py",
         "kept = merge(found, unit).kept",
         "from understudy.pipelines.sources.rows import joined\n    kept = joined([each.kept for each in found])",
-        "counting/test_local_table.py::test_one_entity_moves_no_more_than_its_cap",
+        "sources/test_neighbours.py::test_one_entity_moves_no_count_by_more_than_its_rows_and_nobody_moves_any",
     ),
     bug(
         "the first k rows in the order they are read",
@@ -67,6 +67,54 @@ ROWS_OF_A_PERSON = (
     ),
 )
 """At most k rows of anyone."""
+
+MOVED_BY_EQUAL_ROWS = "counting/test_weights.py::test_an_entity_of_equal_rows_moves_exactly_what_is_declared"
+TICKS_OF_A_PERSON = (
+    bug(
+        "ticks: weights that sum to 2",
+        "counting/weights.py",
+        "return self.ticks // rows",
+        "return 2 * self.ticks // rows",
+        MOVED_BY_EQUAL_ROWS,
+    ),
+    bug(
+        "ticks: every row weighs as much as an entity",
+        "counting/weights.py",
+        "return self.ticks // rows",
+        "return self.ticks + 0 * rows",
+        MOVED_BY_EQUAL_ROWS,
+    ),
+    bug(
+        "ticks: a unit of k rows and not of W ticks",
+        "counting/weights.py",
+        "return replace(unit, max_rows=weights.ticks)",
+        "return unit",
+        MOVED_BY_EQUAL_ROWS,
+    ),
+    bug(
+        "ticks: noise grows with max_rows again",
+        "counting/weights.py",
+        "return replace(unit, max_rows=weights.ticks)",
+        "return replace(unit, max_rows=weights.ticks * unit.max_rows)",
+        MOVED_BY_EQUAL_ROWS,
+    ),
+    bug(
+        "ticks: one row of an entity is not counted",
+        "counting/weighted_tally.py",
+        "rows = rows_of_entity(kept.entity)",
+        "rows = np.maximum(rows_of_entity(kept.entity) - 1, 1)",
+        MOVED_BY_EQUAL_ROWS,
+    ),
+    bug(
+        "ticks: each thread its own allowance",
+        "counting/weighted_tally.py",
+        "kept = merge(found, unit)",
+        "from understudy.pipelines.sources.bounding import _joined\n        kept = _joined(found)",
+        "counting/test_weighted_tally.py::test_however_the_rows_are_split_the_ticks_are_the_same",
+        says="an entity has more rows than its cap",
+    ),
+)
+"""At most W ticks of anyone, however many rows they are of."""
 
 ROW_BY_ROW = (
     bug(
