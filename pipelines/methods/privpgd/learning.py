@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,10 @@ from understudy.pipelines.methods.privpgd.order import (
 from understudy.pipelines.methods.privpgd.problem import GridColumn
 from understudy.pipelines.methods.privpgd.projection import project_to_simplex
 from understudy.pipelines.methods.privpgd.shrinkage import Known, centred
+from understudy.pipelines.methods.privpgd.stein import Shrunk
 
 FloatArray = npt.NDArray[np.float64]
+FEWEST_ORDERED = 8  # codes; fewer have hardly neighbours
 
 
 def learn(
@@ -39,8 +41,9 @@ def learn(
         if found is not None:
             merged[c] = found
     predicted = _predictions(residuals, columns, masses, merged, total)
+    smooth = _smooth(residuals, columns, masses, merged, total)
     probabilities = {c: merged[c].probabilities if c in merged else masses[c] for c in range(len(columns))}
-    return merged, Known(probabilities, {c: each.members for c, each in merged.items()}, predicted)
+    return merged, Known(probabilities, {c: each.members for c, each in merged.items()}, predicted, smooth)
 
 
 def merged_marginal(residuals: Residuals, clique: tuple[int, ...], merged: Mapping[int, Merged]) -> FloatArray:
@@ -79,6 +82,59 @@ def _counted(starts: Starts, residual: Residual, total: float) -> Counted:
     return Counted(starts, total / len(starts) + residual.counts, residual.std**2)
 
 
+class _Axes:
+    """The axes of pairs, each made once."""
+
+    def __init__(
+        self, columns: Sequence[GridColumn], masses: Sequence[FloatArray], merged: Mapping[int, Merged]
+    ) -> None:
+        self._columns, self._masses, self._merged = columns, masses, merged
+        self._made: dict[tuple[int, float, tuple[Grouped, ...]], Axis] = {}
+
+    def of(self, pair: tuple[int, ...], measured: Sequence[tuple[Grouped, ...]]) -> list[tuple[Axis, Axis]]:
+        """Of two columns that were measured in these ways, for every length."""
+        first, second = zip(pair, measured, strict=True)
+        return [(self._axis(*first, length), self._axis(*second, length)) for length in LENGTHS]
+
+    def _axis(self, column: int, measured: tuple[Grouped, ...], length: float) -> Axis:
+        on_axis = in_order(self._columns[column])
+        key = column, 0.0 if on_axis is None else length, measured
+        if key not in self._made:
+            size = self._columns[column].size
+            wanted = self._merged[column].of if column in self._merged else np.arange(size)
+            self._made[key] = axis_of(self._masses[column], on_axis, length, measured, wanted)
+        return self._made[key]
+
+
+def in_order(column: GridColumn) -> int | None:
+    """How many of a column's codes, its first ones, are in order."""
+    on_axis = column.size - len(column.unordered_codes)
+    return on_axis if column.ordered and all(code >= on_axis for code in column.unordered_codes) else None
+
+
+def _smooth(
+    residuals: Residuals,
+    columns: Sequence[GridColumn],
+    masses: Sequence[FloatArray],
+    apart: Collection[int],
+    total: float,
+) -> dict[tuple[int, ...], Shrunk]:
+    """Estimated interactions of pairs with an ordered column, but those with a column that is to be left `apart`."""
+    axes = _Axes(columns, masses, {})
+    smooth: dict[tuple[int, ...], Shrunk] = {}
+    in_groups = {each.columns for each in residuals.grouped}
+    for pair, residual in residuals.by_clique.items():
+        ordered = any((in_order(columns[c]) or 0) >= FEWEST_ORDERED for c in pair)
+        if len(pair) != 2 or pair in in_groups or not ordered or any(c in apart for c in pair):
+            continue
+        std = residual.std / total
+        codes = [(Grouped(tuple(range(columns[c].size))),) for c in pair]
+        seen = _interaction(GroupedClique(pair, (None, None)), residual, masses, total) / std
+        found = kriged(seen, axes.of(pair, codes))
+        smooth[pair] = Shrunk(std * found.interaction, found.freedom)
+    return smooth
+
+
 def _predictions(
     residuals: Residuals,
     columns: Sequence[GridColumn],
@@ -87,18 +143,7 @@ def _predictions(
     total: float,
 ) -> dict[tuple[int, ...], FloatArray]:
     """What the groups of pairs predict of their interactions over merged codes."""
-    made: dict[tuple[int, float, tuple[Grouped, ...]], Axis] = {}
-
-    def axis(column: int, length: float, measured: tuple[Grouped, ...]) -> Axis:
-        grid = columns[column]
-        on_axis = grid.size - len(grid.unordered_codes)
-        ordered = grid.ordered and all(code >= on_axis for code in grid.unordered_codes)
-        key = column, length if ordered else 0.0, measured
-        if key not in made:
-            wanted = merged[column].of if column in merged else np.arange(grid.size)
-            made[key] = axis_of(masses[column], on_axis if ordered else None, length, measured, wanted)
-        return made[key]
-
+    axes = _Axes(columns, masses, merged)
     predicted: dict[tuple[int, ...], FloatArray] = {}
     for pair in dict.fromkeys(each.columns for each in residuals.grouped if len(each.columns) == 2):
         tables = {each.starts: r for each, r in residuals.grouped.items() if each.columns == pair}
@@ -122,8 +167,7 @@ def _predictions(
             )
             for c, ways, factors in zip(pair, (rows, others), (by_row, by_other), strict=True)
         ]
-        axes = [tuple(axis(c, length, each) for c, each in zip(pair, measured, strict=True)) for length in LENGTHS]
-        predicted[pair] = kriged(seen, [(a, b) for a, b in axes])
+        predicted[pair] = kriged(seen, axes.of(pair, measured)).interaction
     return predicted
 
 

@@ -25,6 +25,7 @@ from scipy.interpolate import PchipInterpolator
 from understudy.pipelines.counting.groups import Starts
 from understudy.pipelines.methods.privpgd.projection import project_to_simplex
 from understudy.pipelines.methods.privpgd.shrinkage import shrink_by_expectation
+from understudy.pipelines.methods.privpgd.stein import Shrunk
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
@@ -161,7 +162,7 @@ def _correlated(these: FloatArray, those: FloatArray, length: float) -> FloatArr
     return np.asarray(-np.diff(np.diff(twice, axis=0), axis=1))
 
 
-def kriged(seen: FloatArray, axes: Sequence[tuple[Axis, Axis]]) -> FloatArray:
+def kriged(seen: FloatArray, axes: Sequence[tuple[Axis, Axis]]) -> Shrunk:
     """The posterior mean, over the wanted groups, of an interaction: `seen` in all measured groups of one column by all
     of the other, in units of their noise.
 
@@ -180,7 +181,8 @@ def kriged(seen: FloatArray, axes: Sequence[tuple[Axis, Axis]]) -> FloatArray:
             spread = strength * prior + 1.0
             misfit = float(np.sum(np.log(spread) + squares / spread)) + outside
             if misfit < least:
-                least, best = misfit, (rows.onto, along * (strength / spread), columns.onto)
+                freedom = float(np.sum(strength * prior / spread))
+                least, best = misfit, (rows.onto, along * (strength / spread), columns.onto, freedom)
     if best is None:
-        return np.zeros((axes[0][0].onto.shape[0], axes[0][1].onto.shape[0]))
-    return np.asarray(best[0] @ best[1] @ best[2].T)
+        return Shrunk(np.zeros((axes[0][0].onto.shape[0], axes[0][1].onto.shape[0])), 0.0)
+    return Shrunk(np.asarray(best[0] @ best[1] @ best[2].T), best[3])

@@ -3,14 +3,14 @@
 Method: a table over A is written as the maximum-entropy table E that its own sub-marginals imply (for a
 pair, the product of its columns) plus an interaction R, the part no sub-marginal sees. R sums to zero along
 every axis, and so does the noise that is left in it: of v per cell, the product of 1 - 1/size over the axes.
-Up to three estimates of the interaction are made and combined:
+Up to four estimates of the interaction are made and combined:
 - Wiener: prior N(0, t E) per cell (departures scale as counts do), t by maximum likelihood for each table,
   posterior mean R t E / (t E + noise). Good where a few cells stand out; cells expected empty stay empty.
 - Spectral, for pairs: singular values shrunk optimally for squared error (Gavish and Donoho 2017, Frobenius
   loss). Good where a few latent factors drive the whole table.
 - Shared, for pairs: what follows the factors that all pairs have in common (`factors`).
-What neighbouring codes say of each other along ordered columns comes before (`order`): a prediction of the interaction
-from its groups, which these estimates then mend by what they see beside it.
+- Smooth, for pairs with an ordered column: what neighbouring codes say of each other (`order`). Where a pair was also
+  measured in groups of neighbours, that is a prediction which the other estimates mend by what they see beside it.
 They are mixed as their estimated risk asks (`stein`; for spectral functions Candes, Sing-Long and Trzasko 2013).
 Where noise rules, a table falls back to E: the maximum-entropy bias that lets graphical models win at small
 epsilon. Where data rule, it is left alone.
@@ -50,12 +50,14 @@ class Table:
 @dataclass(frozen=True, eq=False)
 class Known:
     """What is known before tables are shrunk: probabilities of columns, how many codes each of a column's codes stands
-    for where some were merged, and the interactions of pairs that their groups predict.
+    for where some were merged, the interactions of pairs that their groups predict, and estimates of those of others
+    that are smooth along ordered columns.
     """
 
     columns: Mapping[int, FloatArray] = field(default_factory=dict)
     members: Mapping[int, FloatArray] = field(default_factory=dict)
     interactions: Mapping[Subset, FloatArray] = field(default_factory=dict)
+    smooth: Mapping[Subset, Shrunk] = field(default_factory=dict)
 
     def spread(self, subset: Subset, shape: Sequence[int]) -> list[FloatArray]:
         """Of every axis, the shares of a table's codes that evenly spread mass has."""
@@ -120,6 +122,8 @@ def _shrink_level(
             about = project_to_marginals(about + known.interactions[subset], lower[subset])
             residual = residual - (about - expected[subset])
         estimate = shrink_interaction(residual, about, variance)
+        if subset in known.smooth:
+            estimate = least_risk(residual, variances[subset], estimate, known.smooth[subset])
         if subset in shared:
             estimate = least_risk(residual, variances[subset], estimate, shared[subset])
         fitted = project_to_marginals(about + estimate.interaction, lower[subset])
