@@ -61,7 +61,8 @@ def spikes_of(found: Found, axis: Axis | None, body: dict[str, Any], bins: int, 
     kept = {
         value: mass
         for value, mass in sorted(shared.items(), key=lambda one: -one[1])
-        if abs(value) < 2**53 and mass >= max(SPIKE * total / bins, STANDS_OUT * _beside(axis, value) if whole else 0.0)
+        if abs(value) < 2**53
+        and mass >= max(SPIKE * total / bins, STANDS_OUT * _beside(axis, value, shared) if whole else 0.0)
     }
     return {(int(value) if whole else value): mass for value, mass in _told_apart(kept, body).items()}
 
@@ -72,10 +73,11 @@ def _single(axis: Axis, std: float) -> dict[float, float]:
     return dict(zip(axis.lows[alone].tolist(), axis.masses[alone].tolist(), strict=True))
 
 
-def _beside(axis: Axis | None, value: float) -> float:
-    """What a whole number near this one has: the median of those beside it."""
+def _beside(axis: Axis | None, value: float, shared: dict[float, float]) -> float:
+    """What a whole number near this one has: the median of those beside it; nothing, if most of them were not found."""
     if axis is None:
-        return 0.0
+        near = [shared.get(value + step, 0.0) for step in range(-BESIDE, BESIDE + 1) if step]
+        return float(np.median(near))
     near = (axis.highs > value - BESIDE) & (axis.lows <= value + BESIDE) & ~_at(axis, value)
     masses = axis.masses[near] / np.maximum(axis.highs[near] - axis.lows[near], 1.0)
     return float(np.median(masses)) if len(masses) else 0.0

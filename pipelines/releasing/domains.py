@@ -107,7 +107,7 @@ def known_domain(spec: ReleaseSpec, books: Books, rediscover: bool = False) -> K
     """The spec with what is remembered of its open columns; None if something has to be bought first."""
     wanted = open_columns(spec)
     if not wanted:
-        return Known(spec)
+        return Known(without_discovery(spec))
     purchases = [each for each in purchases_of(spec, books) if each.is_whole(spec)]
     known = _as_it_was_charged(spec, books, wanted, purchases)
     if known is not None and not rediscover:
@@ -140,6 +140,11 @@ def purchases_of(spec: ReleaseSpec, books: Books) -> list[Bought]:
     ours = [each for each in rounds if each.measured.facts.get("subject") == subject_of(spec)]
     later = {each.measured.facts["after"]: each for each in ours if each.charge.stage == STAGES[1]}
     return [Bought(each, later.get(each.charge.mid)) for each in ours if each.charge.stage == STAGES[0]]
+
+
+def without_discovery(spec: ReleaseSpec) -> ReleaseSpec:
+    """Nothing is set aside where nothing is left open."""
+    return spec if spec.privacy.discovery is None else _with_columns(spec, {}, None)
 
 
 def assumed_spec(spec: ReleaseSpec) -> ReleaseSpec:

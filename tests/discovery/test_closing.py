@@ -132,6 +132,9 @@ def test_spikes_are_values_that_stand_out() -> None:
     hours = np.where(rng.random(ROWS) < 0.5, 40, rng.integers(1, 100, ROWS))
     assert closed(hours).spikes == (40,)
     assert closed(AGES).spikes == ()
+    bounded = {"type": "integer", "min": 0, "max": 120, "spikes": "discover"}
+    assert closed(AGES, bounded).spikes == ()
+    assert closed(hours, bounded).spikes == (40,)
 
 
 def test_missing_values_make_a_column_nullable_and_none_do_not() -> None:

@@ -215,3 +215,18 @@ def test_a_method_whose_events_do_not_add_up_is_refused_before_anything_is_paid(
     opendp = spec(noise="opendp")
     with pytest.raises(SpecError, match="together would cost"):
         Synthesizer(opendp, cap=(10, 1e-6), home=tmp_path).fit(None)
+
+
+def test_nothing_is_set_aside_where_nothing_is_left_open(tmp_path: Path) -> None:
+    closed = {"ward": {"type": "category", "values": ["A", "B", "C"], "other": True, "trim": True}}
+    whole = Synthesizer(spec(columns=closed, discovery=0.5), cap=(10, 1e-6), home=tmp_path).fit(table())
+    assert whole.release().manifest.guarantee.epsilon > 1.99
+
+
+def test_bins_are_sized_by_the_noise_and_a_number_of_units_that_is_bought(tmp_path: Path) -> None:
+    sized = {"age": {"type": "integer", "min": 0, "max": 119, "bins": "auto"}, "ward": OPEN["ward"]}
+    many = Synthesizer(spec(columns=sized), cap=(10, 1e-6), home=tmp_path / "a").fit(table())
+    few = Synthesizer(spec(columns=sized, epsilon="0.1"), cap=(10, 1e-6), home=tmp_path / "b").fit(table())
+    bins = [dict(one.known_spec.columns)["age"].bins for one in (many, few)]  # type: ignore[union-attr]
+    assert bins[0] > bins[1] >= 6
+    assert (many.known_spec.columns["age"].min, many.known_spec.columns["age"].max) == (0, 119)  # type: ignore[union-attr]

@@ -33,7 +33,7 @@ from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.approving import approve
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.discovering import before_buying
-from understudy.pipelines.releasing.domains import assumed_spec, known_domain
+from understudy.pipelines.releasing.domains import assumed_spec, known_domain, without_discovery
 from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.releasing.rolling import Entry, declared_steps, entry_of, forecast
 from understudy.pipelines.releasing.versions import at_version, means_the_table
@@ -96,7 +96,7 @@ def _at_version(spec: ReleaseSpec, base: Path) -> ReleaseSpec:
 def _planned(spec: ReleaseSpec) -> Planned:
     """With what the ledger remembers of open columns or, if that is to be bought first, as it might turn out."""
     if not open_columns(spec):
-        return plan_release(spec)
+        return plan_release(without_discovery(spec))
     books = Books.open(Workspace.from_environment())
     known = known_domain(spec, books)
     return known.planned() if known is not None else before_buying(spec, books)
