@@ -1,0 +1,82 @@
+"""A spec that leaves everything open, by the commands: plan, release, the month after, and what a kill costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+from tests.flows.conftest import Clinic
+from understudy.pipelines.privacy.ledger.fault_points import VARIABLE
+from understudy.pipelines.privacy.ledger.ledger import State
+
+Run = Callable[..., Result]
+SPEC = """
+name: people
+source: {uri: people.csv, snapshot: "2026-01"}
+privacy: {account: people, epsilon: 2, delta: 1e-6, quality: 0.02}
+columns:
+  ward: {type: discover}
+  age: {type: discover}
+generate: {epochs: 2, particles: 400, device: cpu}
+publish: {to: releases}
+"""
+
+
+@pytest.fixture
+def people(clinic: Clinic, run: Run) -> Path:
+    """A CSV file, its spec, and an account that has set a part of delta aside."""
+    rng = np.random.default_rng(3)
+    _write(clinic.folder / "people.csv", rng.choice(["A", "B"], 8000), rng.integers(20, 60, 8000))
+    spec = clinic.folder / "people.yaml"
+    spec.write_text(SPEC)
+    opened = run("ledger", "open", "people", "--epsilon", 9, "--delta", "1e-6", "--own-delta", "5e-7")
+    assert opened.exit_code == 0, opened.output
+    return spec
+
+
+def _write(path: Path, wards: np.ndarray, ages: np.ndarray) -> None:
+    rows = [f"{ward},{age}\n" for ward, age in zip(wards, ages, strict=True)]
+    path.write_text("ward,age\n" + "".join(rows))
+
+
+def test_bought_by_the_first_release_and_reused_by_the_next(people: Path, run: Run) -> None:
+    planned = run("plan", people).output
+    assert "buy once what 2 columns can hold" in planned
+    assert "discover further" in planned
+    first = run("release", people)
+    assert first.exit_code == 0, first.output
+    assert "drawn: discover, discover further, marginals" in first.output
+    assert run("release", people).output.count("spent      nothing") == 1
+    assert "paid for already" in run("plan", people).output
+    rng = np.random.default_rng(4)
+    _write(people.parent / "people.csv", rng.choice(["A", "B", "New"], 8000), rng.integers(20, 60, 8000))
+    people.write_text(SPEC.replace("2026-01", "2026-02"))
+    assert "reused for nothing" in run("plan", people).output
+    second = run("release", people)
+    assert "drawn: marginals" in second.output
+    assert "of ward is `other`, values that were not found" in second.output
+    (release,) = (path for path in people.parent.glob("releases/people/2026-01*/manifest.json"))
+    assert run("recertify", release.parent).exit_code == 0
+
+
+def test_a_kill_after_discovery_loses_nothing_of_it(
+    people: Path, run: Run, clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "after_discover:raise")
+    assert run("release", people).exit_code != 0
+    monkeypatch.delenv(VARIABLE)
+    assert run("release", people).exit_code == 0
+    charges = clinic.ledger.charges("people")
+    assert [charge.stage for charge in charges] == ["discover", "discover further", "marginals"]
+    assert all(charge.state is State.MEASURED for charge in charges)
+
+
+def test_resuming_never_buys(people: Path, run: Run, clinic: Clinic) -> None:
+    refused = run("release", people, "--resume")
+    assert refused.exit_code == 2
+    assert "nothing to resume" in refused.output
+    assert not clinic.ledger.charges("people")
