@@ -59,7 +59,8 @@ class RefuseSpec(Public):
 
 class PublishSpec(Public):
     to: str = Field(
-        description="a directory, duckdb:///file.duckdb, postgresql://user@host/database, or s3://bucket/path",
+        description="a directory, duckdb:///file.duckdb, postgresql://user@host/database, delta:///folder, "
+        "iceberg://catalogue, or s3://bucket/path",
         max_length=2000,
     )
     table: str | None = Field(None, description="table name, where the target is a database", max_length=200)

@@ -11,7 +11,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
+from tests.lakehouse import catalogue, catalogue_in
 from tests.warehouse import Warehouse
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
 from understudy.pipelines.spec.handling import PublishSpec
@@ -136,6 +138,61 @@ class TestPostgreSQL(TargetContract):
 
     def squat(self, place: Path, release: PreparedRelease) -> Callable[[], Any]:
         self.warehouse.execute(f"CREATE TABLE {self.table(place)} AS SELECT 'mine' AS x")
+        return lambda: _rows(self.read(place, ""))
+
+
+class TestDelta(TargetContract):
+    can_fork = False  # its runtime does not survive a fork
+
+    def describe(self, place: Path) -> PublishSpec:
+        return PublishSpec(to="delta:///out/copies")
+
+    def at(self, place: Path) -> Any:
+        return place / "out" / "copies"
+
+    def read(self, place: Path, name: str) -> pa.Table | None:
+        at = self.at(place)
+        return pa.table(DeltaTable(at).to_pyarrow_table()) if DeltaTable.is_deltatable(str(at)) else None
+
+    def address(self, place: Path, published: Published) -> str:
+        return f"delta:///{self.at(place)}"
+
+    def tamper(self, place: Path, published: Published) -> None:
+        DeltaTable(self.at(place)).update(updates={"age": "age + 1"}, predicate="age IS NOT NULL")
+
+    def squat(self, place: Path, release: PreparedRelease) -> Callable[[], Any]:
+        write_deltalake(self.at(place), pa.table({"x": ["mine"]}))
+        return lambda: _rows(self.read(place, ""))
+
+
+class TestIceberg(TargetContract):
+    @pytest.fixture(autouse=True)
+    def _catalogue(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        catalogue_in(tmp_path, monkeypatch)
+
+    def table(self, place: Path) -> str:
+        return f"copies.{place.name.replace('-', '_')}"
+
+    def describe(self, place: Path) -> PublishSpec:
+        return PublishSpec(to="iceberg://lake", table=self.table(place))
+
+    def read(self, place: Path, name: str) -> pa.Table | None:
+        lake = catalogue()
+        return lake.load_table(self.table(place)).scan().to_arrow() if lake.table_exists(self.table(place)) else None
+
+    def address(self, place: Path, published: Published) -> str:
+        return f"iceberg://lake#{self.table(place)}"
+
+    def tamper(self, place: Path, published: Published) -> None:
+        table = catalogue().load_table(self.table(place))
+        rows = table.scan().to_arrow()
+        ages = pa.array([None if age is None else age + 1 for age in rows["age"].to_pylist()], pa.int64())
+        table.overwrite(rows.set_column(rows.column_names.index("age"), "age", ages))
+
+    def squat(self, place: Path, release: PreparedRelease) -> Callable[[], Any]:
+        lake, mine = catalogue(), pa.table({"x": ["mine"]})
+        lake.create_namespace_if_not_exists("copies")
+        lake.create_table(self.table(place), mine.schema).append(mine)
         return lambda: _rows(self.read(place, ""))
 
 

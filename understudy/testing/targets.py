@@ -13,6 +13,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
@@ -46,6 +47,9 @@ Rows = list[dict[str, Any]]
 class TargetContract(ABC):
     kills: ClassVar[int] = 12
     """Lines at which a publication is killed, spread over all that it runs through."""
+    can_fork: ClassVar[bool] = True
+    """Whether its library works in a fork of a process that used it; else a fresh process publishes, which is slower.
+    The class of the tests is imported there, so it is at the top of its module."""
 
     @abstractmethod
     def describe(self, place: Path) -> PublishSpec:
@@ -190,7 +194,8 @@ class TargetContract(ABC):
         old, new = self.release(1), self.release(2)
 
         def publish(place: Path, line: int | None) -> int | None:
-            return _lines_in_a_process(partial(self._publish_anew, place, new), type(self.open(place)), line)
+            act, file = partial(self._publish_anew, place, new), _file_of(type(self.open(place)))
+            return _lines_in_a_fork(act, file, line) if self.can_fork else _lines_in_a_process(act, file, line)
 
         first = _made(tmp_path / "whole")
         self.open(first).publish(old)
@@ -213,33 +218,61 @@ class TargetContract(ABC):
         self.open(place).publish(release)
 
 
-def _lines_in_a_process(act: Callable[[], None], kind: type, line: int | None) -> int | None:
-    """Run it in a forked process that kills itself at the `line`-th line of the file of that class, and tell how many
-    it ran if it came to its end."""
-    file = sys.modules[kind.__module__].__file__
+def _file_of(kind: type) -> str | None:
+    return sys.modules[kind.__module__].__file__
+
+
+def _lines_in_a_process(act: Callable[[], None], file: str | None, line: int | None) -> int | None:
+    """As `_lines_in_a_fork`, in a process that never used what this one did."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    told, tell = context.Pipe(duplex=False)
+    process = context.Process(target=_run_and_tell, args=(act, file, line, tell))
+    process.start()
+    tell.close()
+    process.join()
+    if process.exitcode == -signal.SIGKILL:
+        return None
+    assert told.poll(), "publishing failed in a process of its own"
+    return int(told.recv())
+
+
+def _run_and_tell(act: Callable[[], None], file: str | None, line: int | None, tell: Any) -> None:
+    ran = _traced(act, file, line)
+    tell.send(ran)
+
+
+def _traced(act: Callable[[], None], file: str | None, line: int | None) -> int:
+    """How many lines of the file were run; at the `line`-th of them the process is killed."""
+    ran = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal ran
+        if frame.f_code.co_filename != file:
+            return None
+        if event == "line":
+            ran += 1
+            if ran == line:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    signal.alarm(120)
+    sys.settrace(trace)
+    act()
+    sys.settrace(None)
+    return ran
+
+
+def _lines_in_a_fork(act: Callable[[], None], file: str | None, line: int | None) -> int | None:
+    """Run it in a forked process that kills itself at the `line`-th line of that file, and tell how many it ran if it
+    came to its end."""
     told, tell = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: none of them is needed there
         process = os.fork()
     if process == 0:
-        ran = 0
-
-        def trace(frame: FrameType, event: str, _: Any) -> Any:
-            nonlocal ran
-            if frame.f_code.co_filename != file:
-                return None
-            if event == "line":
-                ran += 1
-                if ran == line:
-                    os.kill(os.getpid(), signal.SIGKILL)
-            return trace
-
         try:
-            signal.alarm(120)
-            sys.settrace(trace)
-            act()
-            sys.settrace(None)
-            os.write(tell, str(ran).encode())
+            os.write(tell, str(_traced(act, file, line)).encode())
         finally:
             os._exit(0)
     os.close(tell)

@@ -193,6 +193,12 @@ _at = lru_cache(maxsize=8)(_found)
 """For the parts of one run: a snapshot never changes, so what was found of it may be kept."""
 
 
+def iceberg_files(table: Any, snapshot_id: int) -> list[Any]:
+    """The data and delete files of a snapshot, as its manifests list them."""
+    manifests = table.snapshot_by_id(snapshot_id).manifests(table.io)
+    return [entry.data_file for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)]
+
+
 def _planned(snapshot: _Snapshot, where: str) -> list[Any]:
     """A task for each data file. By the format, a delete file is about rows of its own partition that are not younger
     than itself; which of them it says itself, row by row."""

@@ -1,0 +1,368 @@
+"""What lakehouse tables share as targets: a release is one commit of the table, and what travels with it lies in a
+table of records beside it.
+
+A publication goes in this order, so that a kill leaves the old release or the new one, and the next run knows which:
+
+1. the release that is shown now is recorded as published, if that is not done;
+2. manifest, signature, card and measured files are appended to the records, under the name of this attempt: nobody is
+   led to them yet;
+3. the rows take the place of the table's in one commit, whose properties name release and attempt and say what is
+   guaranteed;
+4. the release is recorded as published.
+
+A release was published if the table's last release commit names it, or the records do. A table that has no such commit
+is somebody else's and never replaced.
+"""
+
+from __future__ import annotations
+
+import uuid
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from understudy.pipelines.canonical import sha256_text
+from understudy.pipelines.errors import PublishError, SourceError, UnderstudyError
+from understudy.pipelines.privacy.ledger.fault_points import fault_point
+from understudy.pipelines.publishing.attesting import attest
+from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
+from understudy.pipelines.publishing.targets.published_tables import (
+    HeldTable,
+    file_of,
+    hashes_of,
+    is_whole,
+    listed,
+    read_manifest,
+)
+
+NAME, RELEASE_ID, ATTEMPT = "understudy.name", "understudy.release-id", "understudy.attempt"
+MANIFEST, ENVELOPE, CARD, FILE, PUBLISHED, RETIRED = "manifest", "envelope", "card", "file", "published", "retired"
+_TEXTS = ("name", "release_id", "attempt", "kind", "path")
+RECORDS = pa.schema([("number", pa.int64()), *((name, pa.string()) for name in _TEXTS), ("content", pa.binary())])
+
+
+@dataclass(frozen=True)
+class Record:
+    """One thing that is remembered of an attempt to publish: a document, a file, or that it came to its end."""
+
+    name: str
+    release_id: str
+    attempt: str
+    kind: str
+    path: str = ""
+    content: bytes = field(default=b"", repr=False)
+
+    @property
+    def text(self) -> str:
+        return self.content.decode()
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The release that the table's rows are of, and the version of the table that they came with."""
+
+    name: str
+    release_id: str
+    attempt: str
+    version: str = field(compare=False)
+
+
+class LakehouseTarget(TargetBase):
+    holds_tensors = False
+
+    where: str
+    """The table, for messages."""
+    address: str
+    """As `understudy verify` is told it."""
+    records_at: str
+    """Where the records are, for people."""
+
+    @abstractmethod
+    def _exists(self) -> bool:
+        """Whether anything is in the place of the table, whosever it is."""
+
+    @abstractmethod
+    def _last_commit(self) -> Shown | None:
+        """By the properties of the table's last release commit."""
+
+    @abstractmethod
+    def _is_same_table(self, version: str) -> bool:
+        """Whether the table is the one that had this version."""
+
+    @abstractmethod
+    def _read_records(self) -> pa.Table | None:
+        """Of this table; None: there are none yet."""
+
+    @abstractmethod
+    def _append_records(self, records: pa.Table) -> None: ...
+
+    @abstractmethod
+    def _replace(self, rows: pa.Table, properties: Mapping[str, str]) -> str:
+        """In one commit; the version that it made."""
+
+    @abstractmethod
+    def _batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Of what the table shows now."""
+
+    @abstractmethod
+    def _expire(self, gone: Sequence[str], kept: Sequence[str]) -> None:
+        """Let go of the rows of some versions; those that are gone already are no error."""
+
+    @abstractmethod
+    def _probe(self) -> None:
+        """Find out whether the table could be written."""
+
+    def ready(self, name: str) -> None:
+        with self._doing():
+            self._require_ours(self._records())
+            self._probe()
+
+    def recover(self, name: str, release_id: str) -> Published | None:
+        with self._doing():
+            return self._recover(name, release_id)
+
+    def publish(self, release: PreparedRelease) -> Published:
+        manifest = release.manifest
+        with self._doing():
+            if (published := self._recover(manifest.name, manifest.release_id)) is not None:
+                return published
+            records = self._records()
+            shown = self._require_ours(records)
+            if shown is not None:
+                self._record_published(shown, records)
+            attempt, rows = uuid.uuid4().hex[:12], lakehouse_rows(release.table)
+            files = (_rows_file(self.where, rows.column_names, rows.to_batches()), *listed(release.measured))
+            manifest = manifest.model_copy(update={"files": files})
+            text = manifest.model_dump_json()
+            envelope = attest(manifest, text, release.key)
+            kept = [(MANIFEST, "", text.encode()), (CARD, "", release.card.encode())]
+            kept += [] if envelope is None else [(ENVELOPE, "", envelope.encode())]
+            kept += [(FILE, file.path, file.content) for file in release.measured]
+            self._keep([Record(manifest.name, manifest.release_id, attempt, *each) for each in kept])
+            fault_point("publish_staged")
+            properties = _properties(manifest, attempt, text)
+            fault_point("publish_before_pointer")
+            version = self._replace(rows, properties)
+            self._record_published(Shown(manifest.name, manifest.release_id, attempt, version), ())
+            return self._published(manifest, text, current=True)
+
+    def held(self) -> HeldTable | None:
+        """The newest release in the table, if it holds one."""
+        with self._doing():
+            records = self._records()
+            shown = self._shown(records) if self._exists() else None
+            if shown is None:
+                return None
+            text = _document(records, shown, MANIFEST)
+            if text is None:
+                raise PublishError(f"{self.records_at} lacks the manifest of {shown.release_id}", "restore it")
+            manifest = read_manifest(text, self.records_at)
+            contents = _contents(records, shown)
+            known = [_document(records, other, MANIFEST) for other in _finished(records, shown)]
+            return HeldTable(
+                manifest,
+                self._hashes(manifest, contents),
+                text,
+                _document(records, shown, ENVELOPE),
+                tuple((read_manifest(each, self.records_at).release_id, each) for each in known if each is not None),
+                contents,
+                lambda: pa.Table.from_batches(self._batches(manifest.columns)),
+            )
+
+    def newest(self, name: str) -> tuple[Manifest, ...]:
+        with self._doing():
+            records = self._records()
+            shown = self._shown(records) if self._exists() else None
+            found = [_document(records, one, MANIFEST) for one in _finished(records, shown) if one.name == name]
+            return tuple(read_manifest(text, self.records_at) for text in found if text is not None)
+
+    def retire_old(self, name: str, keep: int) -> list[str]:
+        with self._doing():
+            records = self._records()
+            shown = self._shown(records) if self._exists() else None
+            retired = {(record.name, record.release_id) for record in records if record.kind == RETIRED}
+            live = [one for one in _finished(records, shown) if (one.name, one.release_id) not in retired]
+            dated = []
+            for one in live:
+                text = _document(records, one, MANIFEST)
+                if one.name == name and text is not None:
+                    dated.append((read_manifest(text, self.records_at).created_at, one))
+            old = [one for _, one in sorted(dated, key=lambda pair: pair[0])[:-keep] if one != shown]
+            if not old:
+                return []
+            self._expire([one.version for one in old], [one.version for one in live if one not in old])
+            self._keep([Record(one.name, one.release_id, one.attempt, RETIRED) for one in old])
+            return [one.release_id for one in old]
+
+    def retired_release(self, name: str, release_id: str) -> Published | None:
+        with self._doing():
+            records = self._records()
+            for record in records:
+                if (record.name, record.release_id, record.kind) == (name, release_id, RETIRED):
+                    text = _document(records, Shown(name, release_id, record.attempt, ""), MANIFEST)
+                    if text is not None:
+                        return self._published(read_manifest(text, self.records_at), text, current=False)
+            return None
+
+    def _recover(self, name: str, release_id: str) -> Published | None:
+        records = self._records()
+        shown = self._shown(records) if self._exists() else None
+        for one in _finished(records, shown):
+            text = _document(records, one, MANIFEST) if (one.name, one.release_id) == (name, release_id) else None
+            if text is None:
+                continue
+            manifest = read_manifest(text, self.records_at)
+            if one == shown:
+                if not is_whole(manifest, self._hashes(manifest, _contents(records, one))):
+                    raise PublishError(
+                        f"{self.where} was changed after {release_id} was published into it",
+                        f"restore its version {one.version} with the table's own tools, or publish to another place: "
+                        "running again is free",
+                    )
+                self._record_published(one, records)
+            return self._published(manifest, text, current=one == shown)
+        return None
+
+    def _require_ours(self, records: Sequence[Record]) -> Shown | None:
+        if not self._exists():
+            return None
+        shown = self._shown(records)
+        if shown is None:
+            raise PublishError(
+                f"{self.where} exists and was not published by Understudy",
+                "choose another place to publish to, or rename or drop that one yourself",
+            )
+        return shown
+
+    def _shown(self, records: Sequence[Record]) -> Shown | None:
+        """Where the log of old commits was cleaned away, what was recorded last."""
+        last = self._last_commit()
+        if last is not None:
+            return last
+        known = [one for one in _finished(records, None) if self._is_same_table(one.version)]
+        return known[-1] if known else None
+
+    def _record_published(self, shown: Shown, records: Sequence[Record]) -> None:
+        key = (shown.name, shown.release_id, shown.attempt, PUBLISHED)
+        if not any((one.name, one.release_id, one.attempt, one.kind) == key for one in records):
+            self._keep([Record(*key, content=shown.version.encode())])
+
+    def _records(self) -> list[Record]:
+        """In the order in which they were made."""
+        found = self._read_records()
+        if found is None:
+            return []
+        return [Record(**row) for row in found.sort_by("number").select(RECORDS.names[1:]).to_pylist()]
+
+    def _keep(self, records: Sequence[Record]) -> None:
+        known = self._read_records()
+        first = 0 if known is None or not known.num_rows else pc.max(known["number"]).as_py() + 1
+        columns = {name: [getattr(record, name) for record in records] for name in RECORDS.names[1:]}
+        numbers = list(range(first, first + len(records)))
+        self._append_records(pa.table({"number": numbers, **columns}, schema=RECORDS))
+
+    def _hashes(self, manifest: Manifest, contents: Mapping[str, bytes]) -> dict[str, str]:
+        rows: PublishedFile | None
+        try:
+            rows = _rows_file(self.where, manifest.columns, self._batches(manifest.columns))
+        except (UnderstudyError, duckdb.Error, pa.ArrowException):
+            rows = None  # it cannot be read as what it was: changed
+        return hashes_of(rows, contents)
+
+    def _published(self, manifest: Manifest, text: str, current: bool) -> Published:
+        where = self.address if current else f"{self.address} (since replaced by a newer release)"
+        return Published(manifest, where, f"{self.records_at}, kind card", sha256_text(text))
+
+    @contextmanager
+    def _doing(self) -> Iterator[None]:
+        try:
+            yield
+        except SourceError as error:
+            problem = error.problem
+        except UnderstudyError:
+            raise
+        except Exception as error:
+            problem = f"cannot publish into {self.where} ({type(error).__name__})"
+        else:
+            return
+        raise PublishError(problem, "check the place, its credentials and who else writes there; running again is free")
+
+
+def lakehouse_rows(table: pa.Table) -> pa.Table:
+    """The rows in types that Delta and Iceberg both have."""
+    fields = [pa.field(field.name, _lakehouse_type(field.type)) for field in table.schema]
+    columns = [table.column(field.name).cast(field.type, safe=False) for field in fields]
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _lakehouse_type(type_: pa.DataType) -> pa.DataType:
+    signed = {pa.uint8(): pa.int32(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20)}
+    narrow = {pa.int8(): pa.int32(), pa.int16(): pa.int32(), pa.float16(): pa.float32(), pa.date64(): pa.date32()}
+    if pa.types.is_dictionary(type_):
+        return _lakehouse_type(type_.value_type)
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp("us", "UTC" if type_.tz else None)
+    if pa.types.is_large_string(type_) or pa.types.is_null(type_) or pa.types.is_string_view(type_):
+        return pa.string()
+    return {**signed, **narrow}.get(type_, type_)
+
+
+def _rows_file(where: str, columns: Sequence[str], batches: Iterable[pa.RecordBatch]) -> PublishedFile:
+    """Hashed as text, row by row, by DuckDB as its own tables are; types that hold the same values say the same."""
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+
+        def lines() -> Iterator[bytes]:
+            for batch in batches:
+                connection.register("release_rows", pa.Table.from_batches([batch]).select(list(columns)))
+                found = connection.execute("SELECT to_json(one)::VARCHAR FROM release_rows AS one")
+                yield from (row[0].encode() for row in iter(found.fetchone, None))
+
+        return file_of(where.rpartition("/")[2], lines())
+
+
+def _properties(manifest: Manifest, attempt: str, text: str) -> dict[str, str]:
+    """What the commit itself says: whoever looks at the table's history sees what the rows are."""
+    guarantee = manifest.guarantee
+    return {
+        NAME: manifest.name,
+        RELEASE_ID: manifest.release_id,
+        ATTEMPT: attempt,
+        "understudy.snapshot": manifest.snapshot,
+        "understudy.guarantee": guarantee.sentence,
+        "understudy.epsilon": repr(guarantee.epsilon),
+        "understudy.delta": repr(guarantee.delta),
+        "understudy.relation": guarantee.relation.value,
+        "understudy.unit": guarantee.unit,
+        "understudy.manifest-sha256": sha256_text(text),
+    }
+
+
+def shown_by(properties: Mapping[str, object], version: str) -> Shown | None:
+    name, release_id, attempt = (str(properties.get(key) or "") for key in (NAME, RELEASE_ID, ATTEMPT))
+    return Shown(name, release_id, attempt, version) if name and release_id and attempt else None
+
+
+def _finished(records: Sequence[Record], shown: Shown | None) -> list[Shown]:
+    """Every attempt that came to its end, oldest first; the one that is shown did, whether or not it is recorded."""
+    found = [Shown(r.name, r.release_id, r.attempt, r.text) for r in records if r.kind == PUBLISHED]
+    return list(dict.fromkeys(found if shown is None or shown in found else [*found, shown]))
+
+
+def _document(records: Sequence[Record], one: Shown, kind: str) -> str | None:
+    found = [r.text for r in records if (r.name, r.release_id, r.attempt, r.kind) == (*_key(one), kind)]
+    return found[0] if found else None
+
+
+def _contents(records: Sequence[Record], one: Shown) -> dict[str, bytes]:
+    return {r.path: r.content for r in records if (r.name, r.release_id, r.attempt, r.kind) == (*_key(one), FILE)}
+
+
+def _key(one: Shown) -> tuple[str, str, str]:
+    return one.name, one.release_id, one.attempt
