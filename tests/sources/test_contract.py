@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 import duckdb
 import numpy as np
@@ -86,6 +87,50 @@ class TestParquetFolder(TestParquet):
 
     def damage(self, place: Path) -> None:
         (place / "t" / "b.parquet").write_bytes(b"PAR1")
+
+
+class TestHiveDirectory(SourceContract):
+    """Partitioned by a column that is then in the folders' names only."""
+
+    odd_texts: ClassVar = tuple(text for text in ODD_TEXTS if len(text) < 100 and text)
+
+    def write(self, table: pa.Table, place: Path) -> None:
+        shutil.rmtree(place / "t", ignore_errors=True)
+        wards = table["ward"].to_pylist()
+        for number, ward in enumerate(sorted(set(wards), key=str) or [None]):
+            folder = "__HIVE_DEFAULT_PARTITION__" if ward is None else quote(ward, safe="")
+            (place / "t" / f"ward={folder}").mkdir(parents=True)
+            rows = table.filter(pa.array([other == ward for other in wards], pa.bool_())).drop_columns(["ward"])
+            pq.write_table(rows, place / "t" / f"ward={folder}" / f"{number}.parquet", row_group_size=7)
+
+    def describe(self, place: Path) -> SourceSpec:
+        return SourceSpec(uri="t/", snapshot="s")
+
+    def damage(self, place: Path) -> None:
+        for path in (place / "t").glob("*/*.parquet"):
+            path.write_bytes(b"PAR1")
+
+
+class TestHiveInAnObjectStore(TestHiveDirectory):
+    @pytest.fixture(autouse=True)
+    def _bucket(self, bucket: str) -> None:
+        import s3fs
+
+        self.bucket, self.store = bucket, s3fs.S3FileSystem(skip_instance_cache=True, use_listings_cache=False)
+
+    def write(self, table: pa.Table, place: Path) -> None:
+        super().write(table, place)
+        if self.store.exists(f"{self.bucket}/t"):
+            self.store.rm(f"{self.bucket}/t", recursive=True)
+        for path in (place / "t").glob("*/*.parquet"):
+            self.store.pipe_file(f"{self.bucket}/{path.relative_to(place)}", path.read_bytes())
+
+    def describe(self, place: Path) -> SourceSpec:
+        return SourceSpec(uri=f"s3://{self.bucket}/t", snapshot="s")
+
+    def damage(self, place: Path) -> None:
+        for path in self.store.find(f"{self.bucket}/t"):
+            self.store.pipe_file(path, b"PAR1 and nothing more")
 
 
 class TestDuckDB(SourceContract):

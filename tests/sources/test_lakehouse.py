@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from tests.dask_cluster import dask_cluster
 from tests.lakehouse import (
     TABLE,
     append_as_if_empty,
@@ -28,6 +29,7 @@ from tests.lakehouse import (
 )
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.sources.identity import source_identity
+from understudy.pipelines.sources.lakehouse.delta_files import check_type
 from understudy.pipelines.sources.opening import kind_of, open_source
 from understudy.pipelines.spec.source import SourceSpec
 
@@ -113,6 +115,17 @@ def test_workers_read_that_version_as_well(lake: Lake) -> None:
     lake.write(NEW)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as other:
         assert list(other.map(in_another_process, sent)) == [OLD["n"].to_pylist()] * 2
+
+
+@pytest.mark.slow
+def test_dask_workers_read_that_version(lake: Lake, tmp_path: Path) -> None:
+    lake.write(OLD)
+    sent = [pickle.dumps([part]) for part in lake.open().parts()]
+    lake.write(NEW)
+    (tmp_path / "cluster").mkdir()
+    with dask_cluster(tmp_path / "cluster") as cluster:
+        found = cluster.client.gather(cluster.client.map(in_another_process, sent))
+    assert sorted(n for numbers in found for n in numbers) == OLD["n"].to_pylist()
 
 
 def test_a_version_that_was_named_is_read_again(lake: Lake) -> None:
@@ -216,6 +229,25 @@ def test_columns_added_later_are_null_in_older_files_and_wider_types_are_cast(tm
     source = open_source(SourceSpec(uri="delta:///t", snapshot="s"), tmp_path)
     rows = sorted((n, w) for b in source.read(["word", "n"]) for w, n in zip(*(c.to_pylist() for c in b), strict=True))
     assert rows[:3] == [(1, None), (2, None), (5, "b")]
+
+
+@pytest.mark.parametrize(
+    ("held", "declared", "fits"),
+    [
+        (pa.int32(), pa.int64(), True), (pa.int64(), pa.int32(), False), (pa.int32(), pa.float64(), True),
+        (pa.int64(), pa.decimal128(20), True), (pa.int64(), pa.decimal128(10), False),
+        (pa.float64(), pa.float32(), False), (pa.date32(), pa.timestamp("us"), False),
+        (pa.decimal128(10, 2), pa.decimal128(12, 2), True), (pa.decimal128(10, 2), pa.decimal128(10, 4), False),
+        (pa.large_string(), pa.string(), True), (pa.string(), pa.int64(), False),
+        (pa.timestamp("ns"), pa.timestamp("us", "UTC"), True),
+    ],
+)  # fmt: skip
+def test_a_file_has_the_tables_type_or_one_within_it(held: pa.DataType, declared: pa.DataType, fits: bool) -> None:
+    if fits:
+        return check_type(held, declared, "n", "a.parquet")
+    with pytest.raises(SourceError, match="in the table"):
+        check_type(held, declared, "n", "a.parquet")
+    return None
 
 
 def test_what_the_log_says_of_the_values_is_never_believed(tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.publishing.stored import StoredRelease
-from understudy.pipelines.publishing.targets.lakehouse import RECORDS, LakehouseTarget, Shown, shown_by
-from understudy.pipelines.sources.lakehouse.delta import DeltaSource, delta_options, delta_table, delta_uri
+from understudy.pipelines.publishing.targets.lakehouse import LakehouseTarget
+from understudy.pipelines.publishing.targets.lakehouse_records import RECORDS, Shown, shown_by
+from understudy.pipelines.sources.lakehouse.delta import DeltaSource, delta_table, delta_uri
+from understudy.pipelines.sources.lakehouse.delta_files import delta_options
 from understudy.pipelines.sources.lakehouse.versions import needs, parsed
 from understudy.pipelines.spec.address import Address, Terms
 from understudy.pipelines.spec.handling import PublishSpec

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.publishing.stored import StoredRelease
-from understudy.pipelines.publishing.targets.lakehouse import (
+from understudy.pipelines.publishing.targets.lakehouse import LakehouseTarget
+from understudy.pipelines.publishing.targets.lakehouse_records import (
     ATTEMPT,
     NAME,
     RECORDS,
     RELEASE_ID,
-    LakehouseTarget,
     Shown,
     shown_by,
 )

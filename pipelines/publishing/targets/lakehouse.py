@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import duckdb
 import pyarrow as pa
@@ -32,45 +31,31 @@ from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
+from understudy.pipelines.publishing.targets.lakehouse_records import (
+    ATTEMPT,
+    CARD,
+    ENVELOPE,
+    FILE,
+    MANIFEST,
+    NAME,
+    PUBLISHED,
+    RECORDS,
+    RELEASE_ID,
+    RETIRED,
+    Record,
+    Shown,
+    contents_of,
+    document,
+    finished,
+)
+from understudy.pipelines.publishing.targets.lakehouse_rows import lakehouse_rows, rows_file
 from understudy.pipelines.publishing.targets.published_tables import (
     HeldTable,
-    file_of,
     hashes_of,
     is_whole,
     listed,
     read_manifest,
 )
-
-NAME, RELEASE_ID, ATTEMPT = "understudy.name", "understudy.release-id", "understudy.attempt"
-MANIFEST, ENVELOPE, CARD, FILE, PUBLISHED, RETIRED = "manifest", "envelope", "card", "file", "published", "retired"
-_TEXTS = ("name", "release_id", "attempt", "kind", "path")
-RECORDS = pa.schema([("number", pa.int64()), *((name, pa.string()) for name in _TEXTS), ("content", pa.binary())])
-
-
-@dataclass(frozen=True)
-class Record:
-    """One thing that is remembered of an attempt to publish: a document, a file, or that it came to its end."""
-
-    name: str
-    release_id: str
-    attempt: str
-    kind: str
-    path: str = ""
-    content: bytes = field(default=b"", repr=False)
-
-    @property
-    def text(self) -> str:
-        return self.content.decode()
-
-
-@dataclass(frozen=True)
-class Shown:
-    """The release that the table's rows are of, and the version of the table that they came with."""
-
-    name: str
-    release_id: str
-    attempt: str
-    version: str = field(compare=False)
 
 
 class LakehouseTarget(TargetBase):
@@ -137,7 +122,7 @@ class LakehouseTarget(TargetBase):
             if shown is not None:
                 self._record_published(shown, records)
             attempt, rows = uuid.uuid4().hex[:12], lakehouse_rows(release.table)
-            files = (_rows_file(self.where, rows.column_names, rows.to_batches()), *listed(release.measured))
+            files = (rows_file(self.where, rows.column_names, rows.to_batches()), *listed(release.measured))
             manifest = manifest.model_copy(update={"files": files})
             text = manifest.model_dump_json()
             envelope = attest(manifest, text, release.key)
@@ -159,17 +144,17 @@ class LakehouseTarget(TargetBase):
             shown = self._shown(records) if self._exists() else None
             if shown is None:
                 return None
-            text = _document(records, shown, MANIFEST)
+            text = document(records, shown, MANIFEST)
             if text is None:
                 raise PublishError(f"{self.records_at} lacks the manifest of {shown.release_id}", "restore it")
             manifest = read_manifest(text, self.records_at)
-            contents = _contents(records, shown)
-            known = [_document(records, other, MANIFEST) for other in _finished(records, shown)]
+            contents = contents_of(records, shown)
+            known = [document(records, other, MANIFEST) for other in finished(records, shown)]
             return HeldTable(
                 manifest,
                 self._hashes(manifest, contents),
                 text,
-                _document(records, shown, ENVELOPE),
+                document(records, shown, ENVELOPE),
                 tuple((read_manifest(each, self.records_at).release_id, each) for each in known if each is not None),
                 contents,
                 lambda: pa.Table.from_batches(self._batches(manifest.columns)),
@@ -179,7 +164,7 @@ class LakehouseTarget(TargetBase):
         with self._doing():
             records = self._records()
             shown = self._shown(records) if self._exists() else None
-            found = [_document(records, one, MANIFEST) for one in _finished(records, shown) if one.name == name]
+            found = [document(records, one, MANIFEST) for one in finished(records, shown) if one.name == name]
             return tuple(read_manifest(text, self.records_at) for text in found if text is not None)
 
     def retire_old(self, name: str, keep: int) -> list[str]:
@@ -187,10 +172,10 @@ class LakehouseTarget(TargetBase):
             records = self._records()
             shown = self._shown(records) if self._exists() else None
             retired = {(record.name, record.release_id) for record in records if record.kind == RETIRED}
-            live = [one for one in _finished(records, shown) if (one.name, one.release_id) not in retired]
+            live = [one for one in finished(records, shown) if (one.name, one.release_id) not in retired]
             dated = []
             for one in live:
-                text = _document(records, one, MANIFEST)
+                text = document(records, one, MANIFEST)
                 if one.name == name and text is not None:
                     dated.append((read_manifest(text, self.records_at).created_at, one))
             old = [one for _, one in sorted(dated, key=lambda pair: pair[0])[:-keep] if one != shown]
@@ -205,7 +190,7 @@ class LakehouseTarget(TargetBase):
             records = self._records()
             for record in records:
                 if (record.name, record.release_id, record.kind) == (name, release_id, RETIRED):
-                    text = _document(records, Shown(name, release_id, record.attempt, ""), MANIFEST)
+                    text = document(records, Shown(name, release_id, record.attempt, ""), MANIFEST)
                     if text is not None:
                         return self._published(read_manifest(text, self.records_at), text, current=False)
             return None
@@ -213,13 +198,13 @@ class LakehouseTarget(TargetBase):
     def _recover(self, name: str, release_id: str) -> Published | None:
         records = self._records()
         shown = self._shown(records) if self._exists() else None
-        for one in _finished(records, shown):
-            text = _document(records, one, MANIFEST) if (one.name, one.release_id) == (name, release_id) else None
+        for one in finished(records, shown):
+            text = document(records, one, MANIFEST) if (one.name, one.release_id) == (name, release_id) else None
             if text is None:
                 continue
             manifest = read_manifest(text, self.records_at)
             if one == shown:
-                if not is_whole(manifest, self._hashes(manifest, _contents(records, one))):
+                if not is_whole(manifest, self._hashes(manifest, contents_of(records, one))):
                     raise PublishError(
                         f"{self.where} was changed after {release_id} was published into it",
                         f"restore its version {one.version} with the table's own tools, or publish to another place: "
@@ -245,7 +230,7 @@ class LakehouseTarget(TargetBase):
         last = self._last_commit()
         if last is not None:
             return last
-        known = [one for one in _finished(records, None) if self._is_same_table(one.version)]
+        known = [one for one in finished(records, None) if self._is_same_table(one.version)]
         return known[-1] if known else None
 
     def _record_published(self, shown: Shown, records: Sequence[Record]) -> None:
@@ -270,7 +255,7 @@ class LakehouseTarget(TargetBase):
     def _hashes(self, manifest: Manifest, contents: Mapping[str, bytes]) -> dict[str, str]:
         rows: PublishedFile | None
         try:
-            rows = _rows_file(self.where, manifest.columns, self._batches(manifest.columns))
+            rows = rows_file(self.where, manifest.columns, self._batches(manifest.columns))
         except (UnderstudyError, duckdb.Error, pa.ArrowException):
             rows = None  # it cannot be read as what it was: changed
         return hashes_of(rows, contents)
@@ -294,39 +279,6 @@ class LakehouseTarget(TargetBase):
         raise PublishError(problem, "check the place, its credentials and who else writes there; running again is free")
 
 
-def lakehouse_rows(table: pa.Table) -> pa.Table:
-    """The rows in types that Delta and Iceberg both have."""
-    fields = [pa.field(field.name, _lakehouse_type(field.type)) for field in table.schema]
-    columns = [table.column(field.name).cast(field.type, safe=False) for field in fields]
-    return pa.table(columns, schema=pa.schema(fields))
-
-
-def _lakehouse_type(type_: pa.DataType) -> pa.DataType:
-    signed = {pa.uint8(): pa.int32(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20)}
-    narrow = {pa.int8(): pa.int32(), pa.int16(): pa.int32(), pa.float16(): pa.float32(), pa.date64(): pa.date32()}
-    if pa.types.is_dictionary(type_):
-        return _lakehouse_type(type_.value_type)
-    if pa.types.is_timestamp(type_):
-        return pa.timestamp("us", "UTC" if type_.tz else None)
-    if pa.types.is_large_string(type_) or pa.types.is_null(type_) or pa.types.is_string_view(type_):
-        return pa.string()
-    return {**signed, **narrow}.get(type_, type_)
-
-
-def _rows_file(where: str, columns: Sequence[str], batches: Iterable[pa.RecordBatch]) -> PublishedFile:
-    """Hashed as text, row by row, by DuckDB as its own tables are; types that hold the same values say the same."""
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-
-        def lines() -> Iterator[bytes]:
-            for batch in batches:
-                connection.register("release_rows", pa.Table.from_batches([batch]).select(list(columns)))
-                found = connection.execute("SELECT to_json(one)::VARCHAR FROM release_rows AS one")
-                yield from (row[0].encode() for row in iter(found.fetchone, None))
-
-        return file_of(where.rpartition("/")[2], lines())
-
-
 def _properties(manifest: Manifest, attempt: str, text: str) -> dict[str, str]:
     """What the commit itself says: whoever looks at the table's history sees what the rows are."""
     guarantee = manifest.guarantee
@@ -342,27 +294,3 @@ def _properties(manifest: Manifest, attempt: str, text: str) -> dict[str, str]:
         "understudy.unit": guarantee.unit,
         "understudy.manifest-sha256": sha256_text(text),
     }
-
-
-def shown_by(properties: Mapping[str, object], version: str) -> Shown | None:
-    name, release_id, attempt = (str(properties.get(key) or "") for key in (NAME, RELEASE_ID, ATTEMPT))
-    return Shown(name, release_id, attempt, version) if name and release_id and attempt else None
-
-
-def _finished(records: Sequence[Record], shown: Shown | None) -> list[Shown]:
-    """Every attempt that came to its end, oldest first; the one that is shown did, whether or not it is recorded."""
-    found = [Shown(r.name, r.release_id, r.attempt, r.text) for r in records if r.kind == PUBLISHED]
-    return list(dict.fromkeys(found if shown is None or shown in found else [*found, shown]))
-
-
-def _document(records: Sequence[Record], one: Shown, kind: str) -> str | None:
-    found = [r.text for r in records if (r.name, r.release_id, r.attempt, r.kind) == (*_key(one), kind)]
-    return found[0] if found else None
-
-
-def _contents(records: Sequence[Record], one: Shown) -> dict[str, bytes]:
-    return {r.path: r.content for r in records if (r.name, r.release_id, r.attempt, r.kind) == (*_key(one), FILE)}
-
-
-def _key(one: Shown) -> tuple[str, str, str]:
-    return one.name, one.release_id, one.attempt

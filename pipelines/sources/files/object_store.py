@@ -18,6 +18,7 @@ import pyarrow as pa
 from understudy.pipelines.errors import Bare, SourceError, SpecError
 from understudy.pipelines.sources.base import BATCH_ROWS, InParts
 from understudy.pipelines.sources.files.csv_file import csv_batches, csv_header, in_utf8, unpacked
+from understudy.pipelines.sources.files.hive import Constants, constants_of, shared, with_constants, with_names
 from understudy.pipelines.sources.files.object_paths import endpoint, open_store, storing
 from understudy.pipelines.sources.files.parquet import MOST_ROWS, read_footer, read_row_groups, understood
 from understudy.pipelines.sources.pinning import changed, state_of
@@ -69,10 +70,16 @@ class StoredParquet:
 
     object: StoredObject
     row_groups: tuple[int, ...]
+    rows: int
+    constants: Constants = ()
 
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         with Bare(), _reading(self.object.path), self.object.open() as stream, understood(self.object.path):
-            yield from read_row_groups(stream, self.row_groups, columns, batch_rows, far=True)
+
+            def held(names: list[str]) -> Iterator[pa.RecordBatch]:
+                return read_row_groups(stream, self.row_groups, names, batch_rows, far=True)
+
+            yield from with_constants(held, columns, self.constants, self.rows, batch_rows)
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,7 @@ class ObjectStoreSource(InParts):
                     f"{other[0].path} has other columns or types than {first[0].path}",
                     "make every object below the path hold the same columns",
                 )
-        return first[1]
+        return with_names(first[1], shared([self._constants(stored, schema) for stored, schema, _ in self._footers]))
 
     def declared_types(self) -> dict[str, str]:
         """Types that published columns may keep, by the first object, which all others agree with: a plan opens no
@@ -136,19 +143,28 @@ class ObjectStoreSource(InParts):
     def parts(self) -> Sequence[StoredParquet | StoredCsv]:
         self.schema()
         found: list[StoredParquet | StoredCsv] = []
-        for stored, _, group_rows in self._footers:
+        for stored, schema, group_rows in self._footers:
             if group_rows is None:
                 found.append(StoredCsv(stored, self.quoted_newlines, self.dialect))
                 continue
+            constants = self._constants(stored, schema)
             run: list[int] = []
-            for group, rows in enumerate(group_rows):
-                if run and sum(group_rows[i] for i in run) + rows > MOST_ROWS:
-                    found.append(StoredParquet(stored, tuple(run)))
-                    run = []
+            rows = 0
+            for group, more in enumerate(group_rows):
+                if run and rows + more > MOST_ROWS:
+                    found.append(StoredParquet(stored, tuple(run), rows, constants))
+                    run, rows = [], 0
                 run.append(group)
+                rows += more
             if run:
-                found.append(StoredParquet(stored, tuple(run)))
+                found.append(StoredParquet(stored, tuple(run), rows, constants))
         return found
+
+    def _constants(self, stored: StoredObject, schema: pa.Schema) -> Constants:
+        if _is_csv(stored.path):
+            return ()
+        root = f"/{Address.of(self.uri).place.strip('/')}"
+        return constants_of(f"/{stored.path.strip('/')}".removeprefix(root).strip("/").split("/")[:-1], schema)
 
     def row_estimate(self) -> int | None:
         known = [group_rows for *_, group_rows in self._footers]

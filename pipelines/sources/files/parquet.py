@@ -1,4 +1,5 @@
-"""A Parquet file, or a directory of them, as one table. Arrow reads; nothing here looks into a page.
+"""A Parquet file, or a directory of them, as one table; folders named `column=value` are columns too (`hive`). Arrow
+reads; nothing here looks into a page.
 
 Files may be damaged or hostile: whatever is wrong with one is a SourceError that names the file and nothing in it.
 Bytes are read, never mapped: a file that is cut while it is mapped takes the process with it.
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 
 from understudy.pipelines.errors import Bare, SourceError
 from understudy.pipelines.sources.base import BATCH_ROWS, InParts
+from understudy.pipelines.sources.files.hive import Constants, constants_of, shared, with_constants, with_names
 from understudy.pipelines.sources.pinning import FilePin, state_of
 from understudy.pipelines.table.keeping import type_names
 
@@ -38,11 +40,17 @@ class ParquetPart:
 
     pin: FilePin
     row_groups: tuple[int, ...]
+    rows: int
+    constants: Constants = ()
 
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         path = self.pin.path
+
+        def held(names: list[str]) -> Iterator[pa.RecordBatch]:
+            return read_row_groups(path, self.row_groups, names, batch_rows)
+
         with Bare(), _reading(path), self.pin.unchanged():
-            yield from read_row_groups(path, self.row_groups, columns, batch_rows)
+            yield from with_constants(held, columns, self.constants, self.rows, batch_rows)
 
 
 def read_footer(file: Any) -> tuple[pa.Schema, list[int]]:
@@ -88,7 +96,7 @@ class ParquetSource(InParts):
         first_pin, first, _ = self._footers[0]
         for pin, schema, _ in self._footers[1:]:
             _check_agreement(first_pin.path, first, pin.path, schema)
-        return first
+        return with_names(first, shared([self._constants(pin, schema) for pin, schema, _ in self._footers]))
 
     def declared_types(self) -> dict[str, str]:
         """Types that published columns may keep, by the first file, which all others agree with: a plan opens no
@@ -105,18 +113,22 @@ class ParquetSource(InParts):
         most = min(max(rows_in_all // PARTS, LEAST_ROWS), MOST_ROWS)
         self.schema()  # no part is read of files that disagree
         found = []
-        for pin, _, group_rows in self._footers:
+        for pin, schema, group_rows in self._footers:
+            constants = self._constants(pin, schema)
             run: list[int] = []
             rows = 0
             for group, more in enumerate(group_rows):
                 if run and rows + more > most:
-                    found.append(ParquetPart(pin, tuple(run)))
+                    found.append(ParquetPart(pin, tuple(run), rows, constants))
                     run, rows = [], 0
                 run.append(group)
                 rows += more
             if run:
-                found.append(ParquetPart(pin, tuple(run)))
+                found.append(ParquetPart(pin, tuple(run), rows, constants))
         return found
+
+    def _constants(self, pin: FilePin, schema: pa.Schema) -> Constants:
+        return () if pin.path == self.path else constants_of(pin.path.relative_to(self.path).parts[:-1], schema)
 
     def row_estimate(self) -> int | None:
         return sum(sum(group_rows) for *_, group_rows in self._footers)
