@@ -28,6 +28,7 @@ from tests.lakehouse import (
     write_iceberg,
 )
 from understudy.pipelines.errors import SourceError, SpecError
+from understudy.pipelines.sources.catalogue import source_types
 from understudy.pipelines.sources.identity import source_identity
 from understudy.pipelines.sources.lakehouse.delta_files import check_type
 from understudy.pipelines.sources.opening import kind_of, open_source
@@ -144,6 +145,15 @@ def test_a_version_that_lost_its_files_is_told_before_a_row_is_read(lake: Lake) 
     with pytest.raises(SourceError, match="is gone"):
         lake.open(named).schema()
     assert numbers(lake.open()) == NEW["n"].to_pylist()
+
+
+def test_types_are_told_without_a_file(lake: Lake) -> None:
+    lake.write(OLD)
+    for path in lake.place.rglob("*.parquet"):
+        path.unlink()
+    assert source_types(lake.open())["n"] == "int64"
+    with pytest.raises(SourceError, match="is gone"):
+        lake.open().schema()
 
 
 def test_a_version_that_never_was_is_told(lake: Lake) -> None:

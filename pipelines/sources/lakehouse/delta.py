@@ -35,6 +35,7 @@ from understudy.pipelines.sources.lakehouse.versions import gone, needs, parsed,
 from understudy.pipelines.spec.address import Address, Terms, fingerprint
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.source import SourceSpec
+from understudy.pipelines.table.keeping import type_names
 
 _UNDERSTOOD = {"deletionVectors", "timestampNtz", "vacuumProtocolCheck", "v2Checkpoint", "variantType", "typeWidening"}
 """Reader features: rows left out, a type that Arrow has, how the log is kept, columns that are no values, casts."""
@@ -69,6 +70,10 @@ class DeltaSource(InParts):
     def schema(self) -> pa.Schema:
         self._files  # noqa: B018  files that are gone are found before anything is paid for
         return self._schema
+
+    def declared_types(self) -> dict[str, str]:
+        """Types that published columns may keep, by the log: a plan opens no file."""
+        return type_names(self._schema)
 
     def parts(self) -> Sequence[DeltaPart]:
         found = []

@@ -28,6 +28,7 @@ from understudy.pipelines.sources.lakehouse.versions import gone, needs, parsed,
 from understudy.pipelines.spec.address import Address, Terms, fingerprint
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.source import SourceSpec
+from understudy.pipelines.table.keeping import type_names
 
 _CATALOGUE = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _EMPTY = 0
@@ -110,15 +111,23 @@ class IcebergSource(InParts):
         return cls.opened(source, base, None).snapshot_id()
 
     def schema(self) -> pa.Schema:
-        from pyiceberg.io.pyarrow import schema_to_pyarrow
-
         with Bare(), _reading(self._where):
-            snapshot = self._snapshot
             for task in self._tasks:  # files that are gone are found before anything is paid for
                 for file in (task.file, *task.delete_files):
-                    if not snapshot.table.io.new_input(file.file_path).exists():
+                    if not self._snapshot.table.io.new_input(file.file_path).exists():
                         raise FileNotFoundError
-            return schema_to_pyarrow(snapshot.schema, include_field_ids=False).remove_metadata()
+        return self._schema
+
+    def declared_types(self) -> dict[str, str]:
+        """Types that published columns may keep, by the catalogue: a plan opens no file."""
+        return type_names(self._schema)
+
+    @property
+    def _schema(self) -> pa.Schema:
+        with Bare(), _reading(self._where):
+            from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+            return schema_to_pyarrow(self._snapshot.schema, include_field_ids=False).remove_metadata()
 
     def parts(self) -> Sequence[IcebergPart]:
         return [IcebergPart(self.catalogue, self.table, self.snapshot_id(), task) for task in self._tasks]
