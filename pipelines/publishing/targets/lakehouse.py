@@ -29,7 +29,7 @@ from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.errors import PublishError, SourceError, UnderstudyError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.attesting import attest
-from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
+from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
 from understudy.pipelines.publishing.targets.lakehouse_records import (
     ATTEMPT,
@@ -253,11 +253,10 @@ class LakehouseTarget(TargetBase):
         self._append_records(pa.table({"number": numbers, **columns}, schema=RECORDS))
 
     def _hashes(self, manifest: Manifest, contents: Mapping[str, bytes]) -> dict[str, str]:
-        rows: PublishedFile | None
         try:
-            rows = rows_file(self.where, manifest.columns, self._batches(manifest.columns))
+            rows = [rows_file(self.where, manifest.columns, self._batches(manifest.columns))]
         except (UnderstudyError, duckdb.Error, pa.ArrowException):
-            rows = None  # it cannot be read as what it was: changed
+            rows = []  # it cannot be read as what it was: changed
         return hashes_of(rows, contents)
 
     def _published(self, manifest: Manifest, text: str, current: bool) -> Published:
