@@ -118,7 +118,7 @@ def _between(low: float, high: float, inner: list[float], whole: bool) -> list[f
         return found if len(found) > 1 else [int(low), int(low) + 1]
     least = 1e-9 * (high - low)
     edges = [low]
-    for edge in sorted(inner):
+    for edge in sorted(float(f"{edge:.4g}") for edge in inner):
         if edge - edges[-1] > least and high - edge > least:
             edges.append(edge)
     return [*edges, high] if all(a < b for a, b in pairwise([*edges, high])) else [low, high]
