@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from understudy.pipelines.comparing.distances import distances, pairs_of, triples_of
+from understudy.pipelines.comparing.held import intervals_held
 from understudy.pipelines.comparing.learning import can_learn, detection, downstream
 from understudy.pipelines.comparing.model import Comparison, Downstream
 from understudy.pipelines.comparing.numbers import compared_numbers
@@ -47,7 +49,10 @@ def compare_release(spec: ReleaseSpec, base: Path, release: str, labels: Sequenc
     copy = Synthetic(_rows_of(stored.manifest, release), planned.domain)
     wanted = [_column_of(label, planned.domain) for label in labels]
     with closing(named_source(spec, base)) as source:
-        return _compared(planned, counted_here(source, planned), copy, stored.manifest, wanted)
+        table = counted_here(source, planned)
+        found = _compared(planned, table, copy, stored.manifest, wanted)
+        held = intervals_held(stored, table)
+    return found if held is None else replace(found, remarks=(*found.remarks, held))
 
 
 def _require_same(spec: ReleaseSpec, manifest: Manifest) -> None:

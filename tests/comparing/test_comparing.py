@@ -66,6 +66,8 @@ def test_it_says_what_the_copy_gets_wrong(compared: Path) -> None:
     assert len(found["pairs"]) == 6
     assert len(found["triples"]) == 4
     assert all(each["distance"] < 0.1 for each in found["pairs"])
+    [held] = [remark for remark in found["remarks"] if "intervals of counts held" in remark]
+    assert 0.8 < float(held.split(" in ")[1].split("%")[0]) / 100 <= 1  # of some 200 cells, 95% are expected
     [charge] = [each for each in found["numbers"] if each["column"] == "charge"]
     [spike] = charge["spikes"]
     assert abs(spike["real"] - 0.3) < 0.05
