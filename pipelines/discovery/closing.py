@@ -73,7 +73,10 @@ def closed_column(column: OpenColumn, found: Found, sizes: Sizes) -> Body:
         case "date" | "datetime" as kind:
             return _dated(column, found, kind)
         case kind:
-            return _number(column, found, sizes, kind == "integer")
+            made = _number(column, found, sizes, kind == "integer")
+            if made is LEFT_OUT and column.kind is None:  # all but one number drown; what many share is known still
+                return _category(column, found, min(column.most, sizes.values))
+            return made
 
 
 def _nullable(column: OpenColumn, found: Found, also_words: bool) -> Body:

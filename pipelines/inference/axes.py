@@ -2,7 +2,8 @@
 
 A code of a category is one piece. A bin that a bound of the question cuts (`age >= 62` in a bin from 60 to 70) is cut
 there, and its rows are taken to be spread over it evenly on the column's scale, as published rows are. What of an
-answer rests on that is said with it (`within bins`).
+answer rests on that is said with it (`within bins`). `tip > 0` cuts the bin that begins at 0, too: nobody measured how
+many of its rows are exactly 0, so that value is a piece of its own, of hardly any share.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from understudy.pipelines.table.binning import EPOCH
 from understudy.pipelines.table.columns import DomainColumn
 
 FloatArray = npt.NDArray[np.float64]
+_POINT = 1e-6
+"""The share of a bin that one value of a continuous column is taken to have."""
 _SAMPLES = 16
 """Points at which the values of a bin on a scale that is not linear are averaged."""
 
@@ -71,8 +74,9 @@ def axis_of(column: DomainColumn, conditions: Sequence[Compare | IsNull | Truth]
         return _listed(column, np.full(column.size, np.nan))
     if column.kind == "boolean":
         return _listed(column, np.r_[0.0, 1.0, np.full(column.size - 2, np.nan)])
-    cuts = [number_of(each.value, column) for each in conditions if isinstance(each, Compare)]
-    return _binned(column, cuts)
+    compared = [(number_of(each.value, column), each.operator) for each in conditions if isinstance(each, Compare)]
+    edges = {edge for value, operator in compared for edge in _edges(column, value, operator)}
+    return _binned(column, sorted(edges))
 
 
 def meets(piece: Compare | IsNull | Truth, axis: Axis) -> FloatArray:
@@ -87,7 +91,11 @@ def meets(piece: Compare | IsNull | Truth, axis: Axis) -> FloatArray:
         return np.where(known, _by_code(piece, axis), 0.5)
     value = number_of(piece.value, column)
     spike = axis.high <= axis.low
-    point = axis.low if column.kind != "number" else np.where(spike, axis.low, (axis.low + axis.high) / 2)
+    point = axis.low
+    if column.kind == "number":
+        alone = spike | (axis.share <= 2 * _POINT)
+        middle = (axis.low + axis.high) / 2
+        point = np.where(alone & (axis.low == value), value, np.where(alone & (axis.high == value), value, middle))
     if piece.operator in ("=", "!=") and column.kind == "number" and not (spike & (axis.low == value)).any():
         raise SpecError(
             f"which rows of {column.name} are exactly {piece.value} was not measured",
@@ -181,10 +189,28 @@ def _listed(column: DomainColumn, numbers: FloatArray) -> Axis:
     return Axis(column, codes, np.ones(column.size), numbers, numbers, numbers, numbers**2)
 
 
-def _binned(column: DomainColumn, cuts: Sequence[float]) -> Axis:
+def _edges(column: DomainColumn, value: float, operator: str) -> tuple[float, ...]:
+    """Where a comparison cuts a column. Of whole numbers before and after the value. Of others at it; and beside it,
+    where it is the first value of a bin, or the greatest of all, and has to be told from the rest of its bin."""
+    if column.kind != "number":
+        return math.ceil(value), math.floor(value) + 1
+    lows, highs = (ends.astype(float) for ends in column.intervals())
+    scale = column.on_scale
+    beside = []
+    for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
+        if low >= high:
+            continue
+        start, end = (float(at) for at in scale.forward(np.array([low, high])))
+        if operator in (">", "<=") and value == low:
+            beside.append(start + (end - start) * _POINT)
+        if operator in (">=", "<") and value == high == highs.max():
+            beside.append(end - (end - start) * _POINT)
+    return value, *scale.backward(np.array(beside)).tolist()
+
+
+def _binned(column: DomainColumn, bounds: Sequence[float]) -> Axis:
     lows, highs = (ends.astype(float) for ends in column.intervals())
     whole = column.kind in ("integer", "date", "datetime")
-    bounds = {edge for cut in cuts for edge in ((math.ceil(cut), math.floor(cut) + 1) if whole else (cut,))}
     pieces: list[tuple[int, float, float]] = []
     for code, (low, high) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
         inner = sorted(edge for edge in bounds if low < edge < high)

@@ -69,7 +69,7 @@ def render_card(
         "account": escape(manifest.account.name),
         "steps": "".join(f"<li>{escape(step)}</li>" for step in manifest.steps),
         "verdict": verdict_section(manifest),
-        "quality": _quality(manifest) + _unlisted(manifest),
+        "quality": _quality(manifest) + _unlisted(manifest) + _left_out(manifest),
         "distributions": _distributions(encoded.columns, domain, measured),
         "pictures": _pictures(table, domain),
         "dependence": _dependence(encoded, domain),
@@ -117,6 +117,17 @@ def _unlisted(manifest: Manifest) -> str:
     return (
         f"<section><h2>Values that were not found</h2><p class='sub'>What these columns can hold was discovered, once. "
         f"Rarer and newer values are not told apart.</p><ul>{lines}</ul></section>"
+    )
+
+
+def _left_out(manifest: Manifest) -> str:
+    if not manifest.left_out:
+        return ""
+    names = ", ".join(escape(name) for name in manifest.left_out)
+    return (
+        f"<section><h2>Columns that are missing</h2><p>{names}</p><p class='sub'>What they hold was to be discovered, "
+        "and nothing of it stood above the noise: few rows share a value, or it is written in a way that has to be "
+        "declared.</p></section>"
     )
 
 

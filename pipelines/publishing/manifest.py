@@ -156,6 +156,9 @@ class Manifest(Public):
     )
     quality: tuple[QualityFact, ...] = Field((), exclude_if=lambda facts: not facts)
     unlisted: tuple[UnlistedFact, ...] = Field((), exclude_if=lambda facts: not facts)
+    left_out: tuple[str, ...] = Field(
+        (), exclude_if=lambda names: not names, description="open columns of which nothing stood above the noise"
+    )
     rows: int
     columns: tuple[str, ...]
     spec_hash: str

@@ -93,6 +93,7 @@ def prepare_release(
         counted="entities" if counts_entities(measured) else "rows",
         quality=quality_facts(qualities_of(measured, planned.domain)),
         unlisted=_unlisted(known, planned),
+        left_out=tuple(name for name in planned.discovered if name not in table.column_names),
         rows=table.num_rows,
         columns=tuple(table.column_names),
         spec_hash=approval.requests[0].spec_hash,

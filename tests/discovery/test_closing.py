@@ -87,6 +87,11 @@ def test_free_text_and_what_drowns_are_left_out() -> None:
     assert closed(["a", "b"]).model_dump() == LEFT_OUT
 
 
+def test_a_number_whose_other_values_drown_is_kept_as_what_many_share() -> None:
+    one = closed(["0"] * (ROWS - 20) + ["5"] * 20)
+    assert (one.type, one.values, one.other) == ("category", ("0",), True)
+
+
 def test_values_are_listed_by_how_many_share_them_and_other_is_kept() -> None:
     words = ["b"] * 9000 + [" a "] * 5000 + ["other"] * 2000 + ["rare"] * 3
     one = closed(words, {"type": "category", "values": ["c"], "more": "discover", "nullable": True})

@@ -428,3 +428,16 @@ def test_intervals_hold_the_truth_as_often_as_they_say(question: str, truth: Cal
         assert answer.interval is not None
         held += answer.interval.low <= expected <= answer.interval.high
     assert 0.90 < held / 300 < 0.997
+
+
+@pytest.mark.parametrize("question", ["share(tip > 0)", "share(tip <= 0)", "share(tip >= 10)", "share(tip < 10)"])
+def test_a_value_at_the_end_of_a_bin_is_not_known_from_the_rest_of_it(question: str) -> None:
+    """Of the rows from 0 to 5 nobody knows how many are exactly 0, nor of those from 5 to 10 how many are 10."""
+    tip = DomainColumn("tip", "number", (), (0.0, 5.0, 10.0), False, False, True)
+    counts = np.array([70.0, 30.0])
+    held = {(): Residual(np.array(100.0), 1e-9), (0,): Residual(centred(counts), 1e-9)}
+    [answer] = ask(question, Told(Residuals(((0,),), (2,), held), (tip,))).answers
+    unknown = 0.7 if question.endswith(" 0)") else 0.3
+    assert answer.within_bins == pytest.approx(unknown, abs=1e-3)
+    [whole] = ask("share(tip >= 5)", Told(Residuals(((0,),), (2,), held), (tip,))).answers
+    assert (whole.within_bins, whole.estimate) == (0.0, pytest.approx(0.3))

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 from understudy import Synthesizer
+from understudy.cli.releasing import tell_alarms
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, SpecError
 from understudy.pipelines.privacy.ledger.fault_points import VARIABLE
+from understudy.pipelines.publishing.stored import read_directory
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.discovering import before_buying
 from understudy.pipelines.releasing.recertifying import recertify_release
@@ -230,3 +232,14 @@ def test_bins_are_sized_by_the_noise_and_a_number_of_units_that_is_bought(tmp_pa
     bins = [dict(one.known_spec.columns)["age"].bins for one in (many, few)]  # type: ignore[union-attr]
     assert bins[0] > bins[1] >= 6
     assert (many.known_spec.columns["age"].min, many.known_spec.columns["age"].max) == (0, 119)  # type: ignore[union-attr]
+
+
+def test_columns_of_which_nothing_was_found_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = table().append_column("note", pa.array([f"note {row}" for row in range(ROWS)]))
+    given = spec(columns={"ward": OPEN["ward"], "note": {"type": "discover"}})
+    release = Synthesizer(given, cap=(10, 1e-6), home=tmp_path / "home").fit(rows).release()
+    assert release.manifest.left_out == ("note",)
+    published = read_directory(str(release.save(tmp_path / "out")))
+    assert "Columns that are missing" in (tmp_path / "out" / "visits" / "latest" / "card.html").read_text()
+    tell_alarms(published)
+    assert "note is not in the copy" in capsys.readouterr().out

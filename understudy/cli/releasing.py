@@ -160,6 +160,11 @@ def tell_alarms(published: Published) -> None:
         if fact.alarming:
             share = f"{min(fact.shares['unreadable'], 1):.0%}"
             click.secho(f"warning    about {share} of {fact.column} was not understood (docs/formats.md)", fg="red")
+    if left_out := published.manifest.left_out:
+        told = (
+            f"{', '.join(left_out)} {'is' if len(left_out) == 1 else 'are'} not in the copy, nothing stood above noise"
+        )
+        click.secho(f"warning    {told}: declare what you know of it (docs/discovery.md, docs/formats.md)", fg="red")
     for unlisted in published.manifest.unlisted:
         told = (
             f"{unlisted.share:.0%} of {unlisted.column} is `other`, values that were not found when it was discovered"
