@@ -11,6 +11,7 @@ A test that must fail is a test of `make test`: fast, and about the thing that i
 from __future__ import annotations
 
 from tests.mutants.charges import CAP, EVENTS
+from tests.mutants.later import CHOSEN, DISCOVERED, WEIGHED
 from tests.mutants.mutant import Mutant, found
 from tests.mutants.noise import DRAWS, SCALES, SENSITIVITIES
 from tests.mutants.rows import ROW_BY_ROW, ROWS_OF_A_PERSON, TICKS_OF_A_PERSON
@@ -43,11 +44,14 @@ BY_GENERATORS = {
     "bounds read from the data": REPLAYED + "[gaussian]",
     "bins read from the data": REPLAYED + "[privpgd]",
     "the exact number of rows in the facts": REPLAYED + "[privpgd]",
+    "weights: an entity taken for one tick": REPLAYED + "[privpgd, people]",
     "the exact number of rows of entities": REPLAYED + "[privpgd, people replaced]",
 }
 """Bugs that the audit's own generators find, not only the test that was written for each of them."""
 
-MUTANTS: tuple[Mutant, ...] = found(
-    (*SCALES, *SENSITIVITIES, *DRAWS, *EVENTS, *CAP, *ROWS_OF_A_PERSON, *TICKS_OF_A_PERSON, *ROW_BY_ROW, *VISIBLE),
-    BY_GENERATORS,
+EVERYTHING = (
+    *(*SCALES, *SENSITIVITIES, *DRAWS, *EVENTS, *CAP),
+    *(*ROWS_OF_A_PERSON, *TICKS_OF_A_PERSON, *ROW_BY_ROW, *VISIBLE),
+    *(*WEIGHED, *CHOSEN, *DISCOVERED),
 )
+MUTANTS: tuple[Mutant, ...] = found(EVERYTHING, BY_GENERATORS)
