@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from understudy.pipelines.auditing.cases import CASES, planned_case
+from understudy.pipelines.auditing.cases import CASES, PRINCIPAL, planned_case
 from understudy.pipelines.auditing.report import audit, page
 from understudy.pipelines.errors import SpecError, ValidationFailed
 from understudy.pipelines.releasing.planning import plan_release
@@ -19,12 +19,13 @@ EPSILON = "10"
 
 
 def run_audit(spec: Path | None, pairs: int, releases: int, seed: int, out: Path, at: datetime | None) -> None:
+    principal: tuple[str, ...]
     if spec is None:
-        subject, planned = BUILT_IN, {name: planned_case(name, EPSILON) for name in CASES}
+        subject, planned, principal = BUILT_IN, {name: planned_case(name, EPSILON) for name in CASES}, PRINCIPAL
     else:
         read = load_spec(spec, at)
-        subject, planned = f"{read.name}, as its spec declares it", {read.name: plan_release(read)}
-    report = audit(subject, planned, pairs, releases, seed, click.echo)
+        subject, planned, principal = f"{read.name}, as its spec declares it", {read.name: plan_release(read)}, ()
+    report = audit(subject, planned, pairs, releases, seed, click.echo, principal)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(page(report), encoding="utf-8")
