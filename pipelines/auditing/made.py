@@ -57,7 +57,10 @@ def made_pair(spec: ReleaseSpec, rng: random.Random) -> Pair:
     entity = spec.privacy.protected_unit.entity
     if entity is not None and entity not in columns:
         columns[entity] = _ids(rng, spec.privacy.protected_unit.ids_are_text)
-    habit = rng.choice(("scattered", "lone cell", "corners", "odd", "nobody else"))
+    habits = ("scattered", "lone cell", "corners", "odd", "nobody else", *(("nobody's",) if entity else ()))
+    habit = rng.choice(habits)
+    if entity is not None and habit == "nobody's":
+        return _of_nobody(columns, entity, spec.privacy.protected_unit.max_rows, rng)
     others = [] if habit == "nobody else" else [_row(columns, rng, habit) for _ in range(rng.randrange(MOST_ROWS))]
     one, two = _units(spec, columns, rng, habit)
     if rng.random() < 0.5:
@@ -87,6 +90,17 @@ def corner_pairs(spec: ReleaseSpec) -> list[tuple[pa.Table, pa.Table]]:
     parts = [names, names[::2], names[1::2], *([name] for name in names)]
     others = [{**upper, **{name: lower[name] for name in part}} for part in parts if part]
     return [(unit_of(other), unit_of(upper)) for other in others]
+
+
+def _of_nobody(columns: dict[str, Values], entity: str, most: int, rng: random.Random) -> Pair:
+    """Rows without an id at both ends of the domain: taken for one person, those of one end would push out others."""
+    nobody = _nobody(columns[entity])
+    one, two = (
+        [{**_row(columns, rng, "corners", upper=upper), entity: rng.choice(nobody)} for _ in range(most + 2)]
+        for upper in (False, True)
+    )
+    places = [0.0] * (len(one) + len(two))
+    return Pair(_table(columns, one, [], places), _table(columns, one, two, places), "nobody's")
 
 
 def _units(
@@ -208,15 +222,16 @@ def _spellings(values: Values, rng: random.Random) -> list[Cell]:
     """Ids of one person in this column; or of nobody at all, of whom no row counts."""
     type_ = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if rng.random() < 0.15:
-        return (
-            [None, math.nan]
-            if pa.types.is_floating(type_)
-            else [None, "", "nan"]
-            if pa.types.is_string(type_)
-            else [None]
-        )
+        return _nobody(values)
     if pa.types.is_string(type_):
         return rng.choice(
             ([str(_SOMEBODY)], [f"{_SOMEBODY}", f" {_SOMEBODY}", f"{_SOMEBODY}.0", f"0{_SOMEBODY}", f"+{_SOMEBODY}\t"])
         )
     return [float(_SOMEBODY)] if pa.types.is_floating(type_) else [_SOMEBODY]
+
+
+def _nobody(values: Values) -> list[Cell]:
+    type_ = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if pa.types.is_floating(type_):
+        return [None, math.nan, math.nan]
+    return [None, "", "nan", "NaN", " "] if pa.types.is_string(type_) else [None]

@@ -88,12 +88,15 @@ def _residuals(noise: ResidualNoise, one: Tables, other: Tables) -> Fraction:
 
 @moved.register
 def _round(noise: RoundNoise, one: Contest, other: Contest) -> Fraction:
-    """The worse of the choice, whose scores move by at most their sensitivity, and of what may be chosen."""
+    """The worse of the choice and of what may be chosen. A score is a distance from a copy that the history decides,
+    so that the counts' own distance is what some copy makes of it; the scores that came are looked at as well."""
     if one.candidates != other.candidates:
         return FAR
-    score = max(abs(int(a) - int(b)) for a, b in zip(one.scores, other.scores, strict=True))
-    worst = Fraction(score, noise.score_sensitivity) ** 2
-    for clique in one.candidates:
+    worst = Fraction(0)
+    for clique, score, twin in zip(one.candidates, one.scores, other.scores, strict=True):
+        change = np.abs(other.counts[clique].astype(np.int64) - one.counts[clique].astype(np.int64)).sum()
+        by_scores = max(int(change), abs(int(score) - int(twin)))
+        worst = max(worst, Fraction(by_scores, noise.score_sensitivity) ** 2)
         worst = max(worst, moved(noise.counts, {"counts": one.counts[clique]}, {"counts": other.counts[clique]}))
     return worst
 
