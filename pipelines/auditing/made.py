@@ -110,7 +110,7 @@ def _units(
     unit, replaced = spec.privacy.protected_unit, spec.privacy.relation is Relation.REPLACE_ONE
     far = "corners" if habit in ("corners", "lone cell") else habit
     if unit.entity is None:
-        first, second = _row(columns, rng, far), _row(columns, rng, far, upper=False)
+        first, second = (_quoted(_row(columns, rng, far, upper), columns, rng) for upper in (True, False))
         return [first], [second] if replaced else []
     sizes = (0, 1, max(1, unit.max_rows - 1), unit.max_rows, unit.max_rows + 1, unit.max_rows + 5)
     found: list[list[Row]] = []
@@ -120,8 +120,14 @@ def _units(
         rows = [
             lone if habit == "lone cell" else _row(columns, rng, far, upper=upper) for _ in range(rng.choice(sizes))
         ]
-        found.append([{**row, unit.entity: rng.choice(ids)} for row in rows])
+        found.append([{**_quoted(row, columns, rng), unit.entity: rng.choice(ids)} for row in rows])
     return found[0], found[1] if replaced else []
+
+
+def _quoted(row: Row, columns: dict[str, Values], rng: random.Random) -> Row:
+    """Now and then a text is a single quote, which some readers of files never see closed."""
+    texts = [name for name, values in columns.items() if pa.types.is_string(values.type)]
+    return {**row, rng.choice(texts): '"'} if texts and rng.random() < 0.2 else row
 
 
 def _table(columns: dict[str, Values], others: list[Row], unit: list[Row], places: list[float]) -> pa.Table:

@@ -257,7 +257,7 @@ def generate(
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
 @click.option("--pairs", type=click.IntRange(0), default=400, show_default=True, help="Neighbouring tables a method.")
 @click.option("--releases", type=click.IntRange(0), default=2000, show_default=True,
-              help="Complete releases of each of two tables that are told apart; without SPEC, of a few principal ones, "
+              help="Complete releases of each of two tables that are told apart; without SPEC of a few principal ones, "
               "and a twentieth of the others.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Other made tables, other draws.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("audit.md"), show_default=True)
