@@ -91,7 +91,7 @@ KINDS: dict[str, Callable[[pa.Table, Path, ReleaseSpec], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("case", ["privpgd, people", "privpgd, replaced", "gaussian, people"])
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(choose=st.randoms(use_true_random=False))
 def test_no_pair_of_neighbours_is_told_apart_by_where_it_lies(kind: str, case: str, choose: random.Random) -> None:
     planned = planned_case(case)

@@ -39,7 +39,6 @@ CHOSEN = (
         "return self._again(self.further_multiplier, FURTHER_PART - choice.part, shapes, shares)",
         "return self._again(self.further_multiplier / (1 + len(shapes)), FURTHER_PART - choice.part, shapes, shares)",
         "counting/test_triples.py::test_whatever_is_chosen_costs_the_same_to_the_last_bit",
-        says="the noise of a later release is not what was charged",
     ),
 )
 """Triples that are chosen by what was released before."""

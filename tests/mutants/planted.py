@@ -41,7 +41,6 @@ BY_GENERATORS = {
     "NaN is somebody": REPLAYED + "[privpgd, people]",
     "a stray quote swallows rows": BY_SOURCE + "[csv-privpgd, people]",
     "one odd date stops a SQL source": BY_SOURCE + "[sqlite-privpgd, people]",
-    "bounds read from the data": REPLAYED + "[gaussian]",
     "bins read from the data": REPLAYED + "[privpgd]",
     "the exact number of rows in the facts": REPLAYED + "[privpgd]",
     "weights: an entity taken for one tick": REPLAYED + "[privpgd, people]",
