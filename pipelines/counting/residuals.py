@@ -8,7 +8,7 @@ Theorem. Let v_A be the integer counts over the columns A, of sizes n_i, and G_A
   number of column sets. The event claims z rounded down, computed from the stds that are drawn with.
 Relation, sensitivity. |w_A|^2 is at most `moved_square`. For a unit of k rows: k^2 G_A^2 prod (1 - 1/n_i) (ADD_REMOVE);
   k^2 times the largest 2 G_A^2 (prod (1 - 1/n_i) - prod (a_i - 1/n_i)) over the 0/1 patterns a of columns in which two
-  rows agree (REPLACE_ONE; entities may bring no row at all, and then it is at least the number before).
+  rows agree (REPLACE_ONE; a unit may bring no row at all, so it is at least the number before).
 Noise unit. `stds` are standard deviations of G_A times a count, per cell, before differences are taken.
 Beside. Plain tables of disjoint cells (charged statistics) may be released in the same event: counting/mechanism.py.
 Proof. docs/proofs/residuals.md.
@@ -94,7 +94,7 @@ def moved_square(shape: Shape, relation: Relation, unit: Unit) -> int:
         patterns = product((0, 1), repeat=len(shape))
         possible = (p for p in patterns if all(agree or size > 1 for agree, size in zip(p, shape, strict=True)))
         replaced = max(2 * (alone - _inner(shape, pattern)) for pattern in possible)
-        worst = replaced if unit.entity is None else max(alone, replaced)
+        worst = max(alone, replaced)  # a replaced unit may bring no row at all; without axes that is all it can move
     return unit.max_rows**2 * worst
 
 

@@ -103,6 +103,13 @@ class ReleaseSpec(Public):
         return self
 
     @property
+    def every_row_counts(self) -> bool:
+        """Whether every row of the source is one of the table that is measured. Lines of a CSV file that are no record
+        and rows of another period are not: replacing a row may then change how many there are."""
+        of_a_period = self.rolling is not None and self.rolling.column is not None
+        return not of_a_period and not self.source.uri.lower().endswith((".csv", ".csv.gz"))
+
+    @property
     def period(self) -> Period | None:
         """What the snapshot of a rolling release names; SpecError if that is no period. Others have none."""
         return period_named(self.rolling.period, self.source.snapshot) if self.rolling is not None else None

@@ -17,9 +17,16 @@ VISIBLE = (
     bug(
         "the exact number of rows of entities",
         "methods/privpgd/listed.py",
-        "return spec.privacy.relation is Relation.REPLACE_ONE and spec.privacy.unit.entity is None",
-        "return spec.privacy.relation is Relation.REPLACE_ONE",
+        "replaced = spec.privacy.relation is Relation.REPLACE_ONE and spec.privacy.unit.entity is None",
+        "replaced = spec.privacy.relation is Relation.REPLACE_ONE",
         "methods/privpgd/test_method.py::test_of_entities_and_of_rows_that_come_and_go_no_total_is_told",
+    ),
+    bug(
+        "the exact number of lines that were records",
+        "methods/privpgd/listed.py",
+        "return replaced and spec.every_row_counts",
+        "return replaced",
+        "auditing/test_sources.py::test_no_pair_of_neighbours_is_told_apart_by_where_it_lies[csv-privpgd, replaced]",
     ),
     bug(
         "errors of the Python interface quote values",

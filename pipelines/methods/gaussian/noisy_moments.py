@@ -131,7 +131,7 @@ def shape_of(spec: ReleaseSpec, layout: Layout) -> Shape:
         layout.classes,
         spec.privacy.relation,
         unit.max_rows,
-        of_entities=unit.entity is not None,
+        of_entities=unit.entity is not None or not spec.every_row_counts,
     )
 
 

@@ -250,7 +250,8 @@ def _summed_out(wanted: Sequence[Clique], counted: Sequence[Clique], tables: Seq
 
 def _total_is_public(spec: ReleaseSpec) -> bool:
     """n is public under REPLACE_ONE of single rows; an entity may bring fewer rows than its cap, so there it is not."""
-    return spec.privacy.relation is Relation.REPLACE_ONE and spec.privacy.unit.entity is None
+    replaced = spec.privacy.relation is Relation.REPLACE_ONE and spec.privacy.unit.entity is None
+    return replaced and spec.every_row_counts
 
 
 def counted_sizes(domain: TableDomain, weights: EntityWeights | None) -> tuple[int, ...]:
