@@ -107,19 +107,23 @@ class Synthesizer:
 
         What the spec leaves open is bought first, once for all snapshots; `rediscover` buys it anew.
         """
+        from understudy.pipelines.discovery.asking import open_columns
         from understudy.pipelines.releasing.approving import approve, stored_measurement
+        from understudy.pipelines.releasing.domains import without_discovery
         from understudy.pipelines.releasing.keys import key_for
         from understudy.pipelines.releasing.measuring import counted_here, given_source, measure
         from understudy.pipelines.releasing.payments import charges_known, payments_since
-        from understudy.pipelines.releasing.planning import enter_period
+        from understudy.pipelines.releasing.planning import enter_period, plan_release
         from understudy.pipelines.releasing.versions import means_the_table, named_so_before, no_versions
 
         books = self._open()
         if means_the_table(self.spec) and not named_so_before(self.spec, books.ledger):
             raise no_versions("a table passed from Python has none")
-        self._open_account(books)
+        planned = None if open_columns(self.spec) else plan_release(without_discovery(self.spec))
+        self._open_account(books, planned)
         known = charges_known(books.ledger, self.spec)
-        planned = self._known(table, books, pay_again, rediscover).planned()
+        if planned is None:
+            planned = self._known(table, books, pay_again, rediscover).planned()
         if self.spec.rolling is not None:
             planned = enter_period(planned, books, pay_again)
         approval = approve(books.ledger, planned.spec, planned.plan, pay_again=pay_again)
@@ -197,7 +201,7 @@ class Synthesizer:
             self._books = Books.open(self._workspace)
         return self._books
 
-    def _open_account(self, books: Books) -> None:
+    def _open_account(self, books: Books, planned: Planned | None) -> None:
         """An account that is open keeps its filter: what that cannot hold is refused when the plan is approved."""
         from understudy.pipelines.privacy.ledger.memory import require_remembered
         from understudy.pipelines.privacy.relation import Budget
@@ -209,7 +213,7 @@ class Synthesizer:
         cap = Budget(*(Decimal(str(amount)) for amount in self._cap))
         require_remembered(ledger, books.store, privacy.account)
         known = any(account.name == privacy.account for account in ledger.accounts())
-        rule = None if known else suitable_filter(self.spec, cap)
+        rule = None if known else suitable_filter(self.spec, cap, planned)
         ledger.open_account(privacy.account, privacy.relation, privacy.protected_unit, cap, "opened from Python", rule)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -211,13 +211,19 @@ def _renyi_curve(leaf: Leaf, relation: Relation, orders: tuple[float, ...]) -> n
 
 def _sampled_gaussian(rate: float, noise_multiplier: float, orders: tuple[float, ...]) -> np.ndarray:
     import dp_accounting
+    from absl import logging
     from dp_accounting.rdp import RdpAccountant
 
     event = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise_multiplier))
 
     def at(wanted: Sequence[float]) -> np.ndarray:
         accountant = RdpAccountant(wanted)
-        accountant.compose(event)
+        told = logging.get_verbosity()
+        logging.set_verbosity(logging.ERROR)  # an order whose series does not converge costs infinity, and is left out
+        try:
+            accountant.compose(event)
+        finally:
+            logging.set_verbosity(told)
         return np.asarray(accountant._rdp, dtype=float)
 
     if len(orders) > 1:

@@ -155,9 +155,9 @@ def buy_domain(
     return known
 
 
-def suitable_filter(spec: ReleaseSpec, cap: Budget) -> Filter:
+def suitable_filter(spec: ReleaseSpec, cap: Budget, planned: Planned | None = None) -> Filter:
     """Of an account that is opened for this spec: with a part of delta set aside, where something is left open."""
-    charges = plan_release(assumed_spec(spec)).plan.charges
+    charges = (planned or plan_release(assumed_spec(spec))).plan.charges
     rule = needed_filter([charge.event for charge in charges], cap, spec.privacy.relation)
     return replace(rule, own_delta=suitable_aside(cap.delta, spec) if open_columns(spec) else Decimal(0))
 

@@ -101,7 +101,7 @@ class Place:
         wait_for(
             lambda: not self.processes() and not self.leftovers(),
             lambda: f"{self.processes()} {self.leftovers()}",
-            patience=10.0,
+            patience=30.0,
         )
 
 

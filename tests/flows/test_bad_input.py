@@ -196,7 +196,7 @@ def test_errors_in_code_that_touches_rows_do_not_quote_them(
 ) -> None:
     from understudy.pipelines.counting.counting import LocalTable
 
-    def explode(self: object, cliques: object) -> None:
+    def explode(self: object, *asked: object) -> None:
         raise ValueError(f"cannot count {CANARY}")
 
     monkeypatch.setattr(LocalTable, "counts", explode)
