@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from prefect import Task
 
 from tests.examples import SPEC, build_clinic
 from understudy.pipelines.privacy.ledger.ledger import Charge, Ledger
@@ -46,12 +48,23 @@ class Clinic:
         return sorted(path.parent for path in found if path.parent.name != "latest")
 
 
+def release_tasks() -> list[Task[..., Any]]:
+    """Every task of the release flow that is tried again."""
+    import understudy.flows.release as flow
+
+    found = [each for each in vars(flow).values() if isinstance(each, Task) and each.retries]
+    assert found
+    return found
+
+
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`run("release", path)`: the real command, without its Prefect settings, which are for a process of its own."""
     from understudy.cli import orchestrator
     from understudy.cli.main import main
 
+    for each in release_tasks():
+        monkeypatch.setattr(each, "retry_delay_seconds", [0.01, 0.01])  # tried as often, and not waited for
     monkeypatch.setattr(orchestrator, "begin", lambda workspace, staged_in: None)
     monkeypatch.setattr(orchestrator, "ready", lambda: None)
 

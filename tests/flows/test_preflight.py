@@ -104,6 +104,8 @@ def test_a_dask_scheduler_that_cannot_count_costs_nothing(
     clinic: Clinic, run: Run, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed")
+    if kind != "without workers":
+        monkeypatch.setattr("understudy.tasks.engines.dask_counting.CONNECT_SECONDS", 2.0)
     with scheduler(kind, tmp_path) as address:
         monkeypatch.setenv("UNDERSTUDY_DASK_SCHEDULER", address)
         clinic.write((TARGET, f"compute: {{engine: dask, scheduler: '{address}'}}\n{TARGET}"))
