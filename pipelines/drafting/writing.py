@@ -81,7 +81,7 @@ def _unit(draft: Draft) -> list[str]:
             "  # unit: {entity: COLUMN, max_rows: 4}",
         ]
     told = "one row is kept" if rows == 1 else f"at most {rows} rows are kept"
-    return [f"  unit: {flow({'entity': entity, 'max_rows': rows})}  # {told} of each; noise grows with max_rows"]
+    return [f"  unit: {flow({'entity': entity, 'max_rows': rows})}  # {told} of each, the rest are dropped"]
 
 
 def _column(column: DraftedColumn) -> list[str]:

@@ -50,6 +50,8 @@ def test_bought_by_the_first_release_and_reused_by_the_next(people: Path, run: R
     first = run("release", people)
     assert first.exit_code == 0, first.output
     assert "drawn: discover, discover further, marginals" in first.output
+    compared = run("compare", people, people.parent / "releases" / "people")
+    assert compared.exit_code == 0, compared.output
     assert run("release", people).output.count("spent      nothing") == 1
     assert "paid for already" in run("plan", people).output
     rng = np.random.default_rng(4)
