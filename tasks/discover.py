@@ -22,17 +22,22 @@ from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.preflight import check_ready
 from understudy.tasks.telling.events import announce_charge
 from understudy.tasks.telling.retrying import unstored
-from understudy.tasks.telling.stages import stage
+from understudy.tasks.telling.stages import tell
+
+DISCOVERING = "discovering what columns hold"
+REUSING = "reusing what columns hold: nothing is spent on it"
 
 
 @unstored
-@stage("discovering what columns hold")
 def discover(
     spec: ReleaseSpec, books: Books, base: Path, resume: bool = False, pay_again: bool = False, rediscover: bool = False
 ) -> Known:
     known = known_domain(spec, books, rediscover)
     if known is not None:
+        if known.reused:
+            tell(REUSING)
         return known
+    tell(DISCOVERING)
     terms = Terms(str(flow_run.id or ""), source_identity(spec.source, base), resume, pay_again, rediscover)
     price = require_affordable(spec, books, terms)
     check_ready.fn(spec, books, base)

@@ -100,6 +100,12 @@ def second_round(
     spec: ReleaseSpec, columns: Mapping[str, OpenColumn], found: Mapping[str, Found]
 ) -> DiscoveryPlan | None:
     """What the first round leaves open; chosen by what was released there, with noise that was fixed before."""
+    asked = further_questions(columns, found)
+    return _planned(spec, 1, asked) if asked else None
+
+
+def further_questions(columns: Mapping[str, OpenColumn], found: Mapping[str, Found]) -> list[OpenQuestion]:
+    """Of each column that the first round leaves open, what is asked in the second."""
     asked = []
     for name, column in columns.items():
         kind = kind_of(column, found[name])
@@ -108,7 +114,7 @@ def second_round(
             about += [COARSE, FINE]
         if about:
             asked.append(OpenQuestion(name, column, _asked(name, column, about)))
-    return _planned(spec, 1, asked) if asked else None
+    return asked
 
 
 def nominal_events(spec: ReleaseSpec) -> tuple[Event, Event]:

@@ -28,6 +28,7 @@ from understudy.pipelines.discovery.asking import (
     subject_of,
     terms_of,
 )
+from understudy.pipelines.discovery.record import CLOSING, VERSION
 from understudy.pipelines.discovery.tallying import tally_table
 from understudy.pipelines.discovery.thresholds import grain
 from understudy.pipelines.errors import SpecError
@@ -146,9 +147,9 @@ def buy_domain(
             _buy(spec, price.first, _facts(spec, price), source, purchases)
             bought = _half_bought(spec, books, price)
             assert bought is not None
-        further = second_round(spec, price.columns, bought.first_found())
+        further = second_round(spec, price.columns, bought.record.first_found)
         if further is not None:
-            facts = {**_facts(spec, price), "after": bought.first.charge.mid}
+            facts = {**_facts(spec, price), "after": bought.charges[0].mid}
             _buy(spec, further, facts, source, purchases)
     known = known_domain(spec, books)
     assert known is not None  # it was just bought
@@ -187,14 +188,14 @@ def _facts(spec: ReleaseSpec, price: Priced) -> dict[str, Any]:
     unit, rest = spec.privacy.protected_unit, price.planned.spec.privacy.budget
     noise = calibrate_gaussian(rest) * counts_sensitivity(spec.privacy.relation, 1)
     sizing = {"noise": noise, "columns": len(price.planned.domain.columns)}
-    return {"subject": subject_of(spec), "grain": grain(unit), "sizing": sizing}
+    return {"subject": subject_of(spec), "grain": grain(unit), "sizing": sizing, CLOSING: VERSION}
 
 
 def _half_bought(spec: ReleaseSpec, books: Books, price: Priced) -> Bought | None:
     """What this very release has bought of its domain already, of these columns, and has not finished."""
-    asked = {name: declaration_of(column) for name, column in price.columns.items()}
-    own = [each for each in purchases_of(spec, books) if is_own(each.first.charge, spec)]
-    return next((each for each in reversed(own) if dict(each.first.columns) == asked and each.second is None), None)
+    own = [each for each in purchases_of(spec, books) if is_own(each.charges[0], spec)]
+    unfinished = [each for each in own if each.record.columns == price.columns and each.record.second is None]
+    return unfinished[-1] if unfinished else None
 
 
 def _request(

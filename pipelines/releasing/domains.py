@@ -1,7 +1,8 @@
 """Domains that the ledger remembers: which purchases answer a spec's open columns, and the spec they make of it.
 
 A purchase belongs to the account and the table, not to the snapshot: a later snapshot finds it and pays nothing, and
-since what takes the place of an open column is a function of what was stored, its codes are the same.
+since what takes the place of an open column is a function of what was stored, its codes are the same
+(`pipelines.discovery.record`).
 """
 
 from __future__ import annotations
@@ -11,20 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
-from understudy.pipelines.discovery.asking import (
-    STAGES,
-    declaration_of,
-    open_columns,
-    second_round,
-    subject_of,
-    terms_of,
-)
-from understudy.pipelines.discovery.closing import LEFT_OUT, Sizes, closed_column
-from understudy.pipelines.discovery.found import Found, found_of
-from understudy.pipelines.discovery.sizing import affordable_bins, affordable_values
+from understudy.pipelines.discovery.asking import STAGES, further_questions, open_columns, subject_of, terms_of
+from understudy.pipelines.discovery.closing import LEFT_OUT
+from understudy.pipelines.discovery.record import Record
 from understudy.pipelines.privacy.ledger.ledger import Charge, State
 from understudy.pipelines.privacy.ledger.names import parent_of
-from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -32,45 +24,21 @@ from understudy.pipelines.spec.open import OpenColumn
 
 
 @dataclass(frozen=True)
-class Round:
-    """One round that was bought."""
-
-    charge: Charge
-    measured: Measurement
-
-    @property
-    def columns(self) -> list[tuple[str, dict[str, Any]]]:
-        return [(name, declaration) for name, declaration in self.measured.facts["columns"]]
-
-
-@dataclass(frozen=True)
 class Bought:
-    """A first round and, once it was bought, its second one."""
+    """What was bought, and the charges that paid for it: of a first round and, once it was bought, its second one."""
 
-    first: Round
-    second: Round | None = None
+    record: Record
+    charges: tuple[Charge, ...]
+
+    def answers(self, name: str, column: OpenColumn) -> bool:
+        """Whether this very column, declared the same, was asked about."""
+        return self.record.columns.get(name) == column
 
     @property
-    def charges(self) -> tuple[Charge, ...]:
-        return (self.first.charge,) if self.second is None else (self.first.charge, self.second.charge)
-
-    @property
-    def columns(self) -> dict[str, OpenColumn]:
-        return {name: OpenColumn.model_validate(declaration) for name, declaration in self.first.columns}
-
-    def first_found(self) -> dict[str, Found]:
-        return {name: found_of(self.first.measured, place) for place, (name, _) in enumerate(self.first.columns)}
-
-    def found(self) -> dict[str, Found]:
-        found = self.first_found()
-        for place, (name, _) in enumerate(self.second.columns if self.second is not None else ()):
-            assert self.second is not None
-            found[name] = found[name].with_more(found_of(self.second.measured, place))
-        return found
-
-    def is_whole(self, spec: ReleaseSpec) -> bool:
+    def is_whole(self) -> bool:
         """Whether nothing was left to be asked in a second round, or that was bought too."""
-        return self.second is not None or second_round(spec, self.columns, self.first_found()) is None
+        record = self.record
+        return record.second is not None or not further_questions(record.columns, record.first_found)
 
 
 @dataclass(frozen=True)
@@ -108,7 +76,7 @@ def known_domain(spec: ReleaseSpec, books: Books, rediscover: bool = False) -> K
     wanted = open_columns(spec)
     if not wanted:
         return Known(without_discovery(spec))
-    purchases = [each for each in purchases_of(spec, books) if each.is_whole(spec)]
+    purchases = [each for each in purchases_of(spec, books) if each.is_whole]
     known = _as_it_was_charged(spec, books, wanted, purchases)
     if known is not None and not rediscover:
         return known
@@ -120,8 +88,8 @@ def known_domain(spec: ReleaseSpec, books: Books, rediscover: bool = False) -> K
 def unknown_columns(spec: ReleaseSpec, books: Books, rediscover: bool = False) -> dict[str, OpenColumn]:
     """The open columns that nothing is remembered of, or that are to be bought anew."""
     wanted = open_columns(spec)
-    purchases = [each for each in purchases_of(spec, books) if each.is_whole(spec)]
-    if (rediscover or _is_due(spec, purchases)) and not any(is_own(each.first.charge, spec) for each in purchases):
+    purchases = [each for each in purchases_of(spec, books) if each.is_whole]
+    if (rediscover or _is_due(spec, purchases)) and not any(is_own(each.charges[0], spec) for each in purchases):
         return wanted
     answers = _answers(wanted, purchases)
     return {name: column for name, column in wanted.items() if name not in answers}
@@ -133,13 +101,19 @@ def purchases_of(spec: ReleaseSpec, books: Books) -> list[Bought]:
     if all(known.name != account for known in books.ledger.accounts()):
         return []
     rounds = [
-        Round(charge, books.store.load(charge.mid, charge.measurement_sha256 or ""))
+        (charge, books.store.load(charge.mid, charge.measurement_sha256 or ""))
         for charge in books.ledger.charges(account)
         if charge.stage in STAGES and charge.state is State.MEASURED
     ]
-    ours = [each for each in rounds if each.measured.facts.get("subject") == subject_of(spec)]
-    later = {each.measured.facts["after"]: each for each in ours if each.charge.stage == STAGES[1]}
-    return [Bought(each, later.get(each.charge.mid)) for each in ours if each.charge.stage == STAGES[0]]
+    ours = [(charge, measured) for charge, measured in rounds if measured.facts.get("subject") == subject_of(spec)]
+    later = {measured.facts["after"]: (charge, measured) for charge, measured in ours if charge.stage == STAGES[1]}
+    found = []
+    for charge, first in ours:
+        if charge.stage == STAGES[0]:
+            second = later.get(charge.mid)
+            charges = (charge,) if second is None else (charge, second[0])
+            found.append(Bought(Record(first, None if second is None else second[1]), charges))
+    return found
 
 
 def without_discovery(spec: ReleaseSpec) -> ReleaseSpec:
@@ -168,19 +142,9 @@ def _answers(wanted: Mapping[str, OpenColumn], purchases: Sequence[Bought]) -> d
     """The newest answer to each column that is declared as it was asked about."""
     found: dict[str, _Answer] = {}
     for bought in purchases:
-        asked = dict(bought.first.columns)
-        ours = [name for name, column in wanted.items() if asked.get(name) == declaration_of(column)]
-        seen = bought.found() if ours else {}
-        sizes = _sizes(bought)
-        found |= {name: _Answer(bought, closed_column(wanted[name], seen[name], sizes)) for name in ours}
+        ours = [name for name, column in wanted.items() if bought.answers(name, column)]
+        found |= {name: _Answer(bought, bought.record.closed(name)) for name in ours}
     return found
-
-
-def _sizes(bought: Bought) -> Sizes:
-    sizing = bought.first.measured.facts["sizing"]
-    units = next((found.units for found in bought.first_found().values()), 1.0)
-    room = (units, float(sizing["noise"]), int(sizing["columns"]))
-    return Sizes(affordable_bins(*room), affordable_values(*room))
 
 
 def _as_it_was_charged(
@@ -219,7 +183,7 @@ def _is_due(spec: ReleaseSpec, purchases: Sequence[Bought]) -> bool:
     every = terms_of(spec).every
     if every is None or not purchases:
         return False
-    bought = datetime.fromisoformat(purchases[-1].first.charge.created_at).date()
+    bought = datetime.fromisoformat(purchases[-1].charges[0].created_at).date()
     return _period(bought, every) != _period(datetime.now(UTC).date(), every)
 
 

@@ -17,12 +17,17 @@ def listen(listener: Callable[[str], None]) -> Callable[[], None]:
     return lambda: _listeners.remove(listener)
 
 
+def tell(doing: str) -> None:
+    """Say that this begins now."""
+    for listener in _listeners:
+        listener(doing)
+
+
 def stage(doing: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
         def told(*args: P.args, **kwargs: P.kwargs) -> R:
-            for listener in _listeners:
-                listener(doing)
+            tell(doing)
             return function(*args, **kwargs)
 
         return told

@@ -14,6 +14,7 @@ from understudy.pipelines.privacy.ledger.fault_points import VARIABLE
 from understudy.pipelines.privacy.ledger.ledger import State
 
 Run = Callable[..., Result]
+DISCOVERING, REUSING = "discovering what columns hold", "reusing what columns hold: nothing is spent on it"
 SPEC = """
 name: people
 source: {uri: people.csv, snapshot: "2026-01"}
@@ -50,9 +51,13 @@ def test_bought_by_the_first_release_and_reused_by_the_next(people: Path, run: R
     first = run("release", people)
     assert first.exit_code == 0, first.output
     assert "drawn: discover, discover further, marginals" in first.output
+    assert DISCOVERING in first.stderr
+    assert "nothing was spent on it" not in first.output
     compared = run("compare", people, people.parent / "releases" / "people")
     assert compared.exit_code == 0, compared.output
-    assert run("release", people).output.count("spent      nothing") == 1
+    again = run("release", people)
+    assert again.output.count("spent      nothing") == 1
+    assert DISCOVERING not in again.stderr
     assert "paid for already" in run("plan", people).output
     rng = np.random.default_rng(4)
     _write(people.parent / "people.csv", rng.choice(["A", "B", "New"], 8000), rng.integers(20, 60, 8000))
@@ -60,9 +65,20 @@ def test_bought_by_the_first_release_and_reused_by_the_next(people: Path, run: R
     assert "reused for nothing" in run("plan", people).output
     second = run("release", people)
     assert "drawn: marginals" in second.output
+    assert DISCOVERING not in second.stderr
+    assert REUSING in second.stderr
+    assert "domain     what columns hold, as bought by people 2026-01: nothing was spent on it" in second.output
     assert "of ward is `other`, values that were not found" in second.output
     (release,) = (path for path in people.parent.glob("releases/people/2026-01*/manifest.json"))
     assert run("recertify", release.parent).exit_code == 0
+
+
+def test_where_nothing_is_open_nothing_is_said_of_it(people: Path, run: Run) -> None:
+    closed = SPEC.replace("ward: {type: discover}", "ward: {type: category, values: [A, B]}")
+    people.write_text(closed.replace("age: {type: discover}", "age: {type: integer, min: 20, max: 60}"))
+    released = run("release", people)
+    assert released.exit_code == 0, released.output
+    assert "what columns hold" not in released.output + released.stderr
 
 
 def test_a_kill_after_discovery_loses_nothing_of_it(

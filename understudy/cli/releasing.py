@@ -16,10 +16,11 @@ from understudy.cli.keys import tell_if_made
 from understudy.cli.progress import stages_shown
 from understudy.cli.stopping import before_stopping
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.privacy.ledger.ledger import Ledger, Who
+from understudy.pipelines.privacy.ledger.ledger import Who
 from understudy.pipelines.privacy.stating import left_text, spent_text
 from understudy.pipelines.publishing.targets.base import Published, open_target
 from understudy.pipelines.releasing.books import Books
+from understudy.pipelines.releasing.domains import known_domain
 from understudy.pipelines.releasing.payments import charges_known, payments_since
 from understudy.pipelines.releasing.policy import Policy
 from understudy.pipelines.releasing.rolling import require_period
@@ -86,7 +87,7 @@ def release_and_report(
                 published: Published = release(spec, base.absolute(), resume=resume, **again)
         finally:
             unlisten()
-    _report(published, ledger, spec, known, time.monotonic() - started)
+    _report(published, books, spec, known, time.monotonic() - started)
     return published
 
 
@@ -134,7 +135,8 @@ def _tell_stopped(flow_run: Any, by: str) -> None:
         client.set_flow_run_state(flow_run, Crashed(message=f"stopped by {by}"), force=True)
 
 
-def _report(published: Published, ledger: Ledger, spec: ReleaseSpec, known: frozenset[str], seconds: float) -> None:
+def _report(published: Published, books: Books, spec: ReleaseSpec, known: frozenset[str], seconds: float) -> None:
+    ledger = books.ledger
     balance = ledger.balance(spec.privacy.account)
     payments = payments_since(ledger, spec, known)
     for payment in payments:
@@ -142,6 +144,9 @@ def _report(published: Published, ledger: Ledger, spec: ReleaseSpec, known: froz
     if not payments:
         paid = published.manifest.account.name
         click.echo(f"spent      nothing: this snapshot was measured and paid for before, by {paid}")
+    domain = known_domain(spec, books)
+    if domain is not None and domain.reused:
+        click.echo(f"domain     what columns hold, as bought by {domain.reused}: nothing was spent on it")
     account, spent = balance.account, spent_text(balance.spent.epsilon)
     click.echo(
         f"account    {account.name}: {spent} of {account.cap.epsilon} spent, "
