@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.csv
 
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.sources.base import BATCH_ROWS, SourceBase
 from understudy.pipelines.sources.databases.postgresql_connection import (
+    DOING,
     TERMS,
     connected,
     database_at,
@@ -42,7 +42,7 @@ from understudy.pipelines.spec.source import SourceSpec
 if TYPE_CHECKING:
     from understudy.pipelines.sources.databases.postgresql_counting import PostgresCounter
 from understudy.pipelines.sources.databases.postgresql_columns import PostgresColumn, listed
-from understudy.pipelines.sources.databases.postgresql_stream import DOING, TABLES, HeldSnapshot, stream_rows
+from understudy.pipelines.sources.databases.postgresql_stream import TABLES, HeldSnapshot, stream_rows
 
 PAGES_A_PART = 8192
 

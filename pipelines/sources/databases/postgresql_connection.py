@@ -26,6 +26,7 @@ SETTINGS = {
 }
 
 
+DOING = "reading the table"
 TERMS = Terms(table=True, hidden_in=frozenset({"env", "block"}))
 _OPTIONS = frozenset({"host", "port", "sslmode", "sslrootcert", "connect_timeout", "application_name",
                       "channel_binding", "target_session_attrs", "gssencmode"})  # fmt: skip
@@ -88,6 +89,12 @@ def connected(database: Address, error: type[UnderstudyError], doing: str) -> It
 
 def open_connection(database: Address) -> Any:
     import psycopg
+
+    return psycopg.connect(**settled(database))
+
+
+def settled(database: Address) -> dict[str, Any]:
+    """What libpq is given, as names and values. Never log, store or raise it."""
     from psycopg.conninfo import conninfo_to_dict
 
     given = conninfo_to_dict(conninfo(database))
@@ -95,7 +102,7 @@ def open_connection(database: Address) -> Any:
     ours = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in SETTINGS.items())
     settings["options"] = f"{settings.get('options', '')} {ours}".strip()
     defaults: dict[str, Any] = {"connect_timeout": 20, "fallback_application_name": "understudy"}
-    return psycopg.connect(**(defaults | settings | {"client_encoding": "utf8"}))
+    return defaults | settings | {"client_encoding": "utf8"}
 
 
 def explained(

@@ -1,4 +1,4 @@
-"""Rows of a PostgreSQL query by COPY straight into Arrow, under an exported snapshot.
+"""Rows of a PostgreSQL query by COPY straight into Arrow, under an exported snapshot: binary, or as CSV without ADBC.
 
 Values come in the bytes of the database's own encoding, so that no character can lack a counterpart in another.
 """
@@ -7,29 +7,26 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 
 from understudy.pipelines.errors import SourceError
-from understudy.pipelines.sources.databases.postgresql_connection import (
-    connected,
-    explained,
-    open_connection,
-    python_encoding,
+from understudy.pipelines.sources.databases.postgresql_binary import (
+    LOCK_TIMEOUT,
+    binary_rows,
+    in_utf8,
+    is_installed,
+    settings_of,
 )
+from understudy.pipelines.sources.databases.postgresql_columns import PostgresColumn
+from understudy.pipelines.sources.databases.postgresql_connection import DOING, connected, explained, open_connection
 from understudy.pipelines.spec.address import Address
 
-if TYPE_CHECKING:
-    pass
-from understudy.pipelines.sources.databases.postgresql_columns import PostgresColumn
-
 BLOCK_BYTES = 4 << 20
-LOCK_TIMEOUT = "60s"
 TABLES = ("r", "m")
 _LOCKABLE = ("r", "v", "p", "inherited")
-DOING = "reading the table"
 
 
 class HeldSnapshot:
@@ -80,16 +77,27 @@ def stream_rows(
     work_memory: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The query's rows, under the snapshot, as batches with the columns' own names."""
+    binary = binary_rows if is_installed() else None
+    yield from (binary or text_rows)(database, snapshot, query, columns, batch_rows, work_memory)
+
+
+def text_rows(
+    database: Address,
+    snapshot: str,
+    query: Any,
+    columns: Sequence[PostgresColumn],
+    batch_rows: int,
+    work_memory: str | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """By COPY as CSV, a row at a time: where the binary driver is not installed."""
     import psycopg
     from psycopg import sql
 
     with connected(database, SourceError, DOING) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
-        connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
-        connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT)))
-        if work_memory is not None:  # so that all groups are hashed: there are few, but the planner cannot know
-            connection.execute(sql.SQL("SET LOCAL work_mem = {}").format(sql.Literal(work_memory)))
+        for setting in settings_of(snapshot, work_memory):
+            connection.execute(setting)
         encoding = connection.info.parameter_status("server_encoding") or "UTF8"
         with (
             connection.cursor() as cursor,
@@ -128,16 +136,5 @@ def parsed(
             quoted_strings_can_be_null=False,  # COPY writes null bare and the empty text in quotes
         ),
     )
-    if (
-        encoding != "UTF8"
-    ):  # every encoding a server may have keeps ASCII as it is, so quotes and commas were told apart
-        texts = [i for i, type_ in enumerate(types) if pa.types.is_string(type_)]
-        for i in texts:
-            table = table.set_column(i, positions[i], _decoded(table.column(i), python_encoding(encoding)))
-    yield from table.rename_columns([column.name for column in columns]).to_batches(batch_rows)
-
-
-def _decoded(texts: pa.ChunkedArray, encoding: str) -> pa.ChunkedArray:
-    """Text of the server's encoding as UTF-8, value by value; bytes that stand for no character are replaced."""
-    raw = texts.cast(pa.binary()).to_pylist()
-    return pa.chunked_array([pa.array([v if v is None else v.decode(encoding, "replace") for v in raw], pa.string())])
+    # Every encoding a server may have keeps ASCII as it is, so quotes and commas were told apart.
+    yield from in_utf8(table, encoding).rename_columns([column.name for column in columns]).to_batches(batch_rows)
