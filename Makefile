@@ -6,7 +6,7 @@ DEMO := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile storm soak mutants audit matrix demo-size reference proofs clean
+.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile storm soak mutants audit matrix demo-size evidence-check reference proofs clean
 
 demo: $(DEMO)
 	$(BIN)/understudy demo
@@ -59,6 +59,16 @@ demo-size:
 	rm -rf build/demo-size && start=$$(date +%s) && $(PYTHON) -m venv build/demo-size && \
 	build/demo-size/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt . && \
 	echo "$$(build/demo-size/bin/python --version): $$(du -sm build/demo-size | cut -f1) MB in $$(($$(date +%s) - start)) s"
+
+# The demo's evidence, judged by the tools it is for, in an environment of their own: Croissant's and the data contract's.
+evidence-check: $(DEMO)
+	test -x build/evidence/bin/datacontract || { $(PYTHON) -m venv build/evidence && \
+	build/evidence/bin/pip install --quiet 'mlcroissant[parquet]>=1.1' 'datacontract-cli[duckdb]>=1.2'; }
+	rm -rf build/evidence-demo && mkdir build/evidence-demo && cd build/evidence-demo && \
+	../../$(BIN)/understudy demo && \
+	../../$(BIN)/understudy --home demo/.understudy evidence demo/releases/clinic-visits evidence && cd evidence && \
+	../../evidence/bin/mlcroissant validate --jsonld croissant.json && \
+	../../evidence/bin/datacontract lint contract.odcs.yaml && ../../evidence/bin/datacontract test contract.odcs.yaml
 
 # Every Python that is promised and the oldest and newest packages that are allowed: noxfile.py. Hours; needs those Pythons.
 matrix:

@@ -171,6 +171,26 @@ def verify(release: str, keys: tuple[Path, ...]) -> None:
 
 
 @main.command()
+@click.argument("release")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--curator", default="", metavar="NAME", help="Who answers for the release: goes into the documents.")
+@click.option("--license", "terms", default="", metavar="URL", help="On which terms it may be used, likewise.")
+@click.option("--key", "keys", multiple=True, type=click.Path(path_type=Path), metavar="PEM_FILE",
+              help="A public key to believe, as `understudy keys show` prints it [the keys of this home].")  # fmt: skip
+def evidence(release: str, directory: Path, curator: str, terms: str, keys: tuple[Path, ...]) -> None:
+    """Write what RELEASE can show to an auditor into DIRECTORY: a page, and a file for each standard.
+
+    The questions of NIST SP 800-226 with their evidence or "not covered", errors of groups by noise alone, an entry
+    for the deployments registry, Croissant 1.1, an Open Data Contract 3.1, the signed statement. From the manifest
+    alone: no row, ledger or network is used. RELEASE is what `verify` takes; one that was changed is refused (exit
+    code 5).
+    """
+    from understudy.cli.evidence import run_evidence
+
+    run_evidence(release, directory, curator, terms, keys)
+
+
+@main.command()
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.argument("release")
 @click.option("--to", type=click.Path(path_type=Path), help="Where to [confidential in the home].")
