@@ -7,6 +7,7 @@ it is identified by what the file held, never by the file's name. The file is pu
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,22 @@ def range_of(values: dict[Any, Any], most: int) -> list[int]:
 
 def with_lists(tree: dict[str, Any], base: Path) -> dict[str, Any]:
     """A copy of a spec's tree in which files of values are replaced by their values; paths start at `base`."""
-    columns = tree.get("columns")
-    if not isinstance(columns, dict):
-        return tree
     files = PublicFiles.of(tree, base)
-    return {**tree, "columns": {name: _expanded(name, column, files) for name, column in columns.items()}}
+    return in_every_table(
+        tree, lambda columns: {name: _expanded(name, column, files) for name, column in columns.items()}
+    )
+
+
+def in_every_table(tree: dict[str, Any], expanded: Callable[[dict[Any, Any]], dict[Any, Any]]) -> dict[str, Any]:
+    """A copy of a spec's tree, which nobody has checked yet, with its columns expanded, or those of its tables."""
+    if isinstance(columns := tree.get("columns"), dict):
+        tree = {**tree, "columns": expanded(columns)}
+    if isinstance(tables := tree.get("tables"), dict):
+        told = {
+            name: in_every_table(each, expanded) if isinstance(each, dict) else each for name, each in tables.items()
+        }
+        tree = {**tree, "tables": told}
+    return tree
 
 
 def _expanded(name: Any, column: Any, files: PublicFiles) -> Any:

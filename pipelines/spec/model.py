@@ -10,13 +10,25 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.spec.columns import CategoryColumn, IdentifierColumn, TensorColumn
 from understudy.pipelines.spec.dates import DatetimeColumn
-from understudy.pipelines.spec.derived import Column, DerivedColumn, LaterColumn, LookupColumn, tagged
+from understudy.pipelines.spec.derived import Column, DerivedColumn, LaterColumn, LookupColumn
 from understudy.pipelines.spec.handling import ComputeSpec, GenerateSpec, PublishSpec, RollingSpec, ScheduleSpec
 from understudy.pipelines.spec.periods import Period, period_named
 from understudy.pipelines.spec.plugins import METHODS, names
-from understudy.pipelines.spec.protection import PrivacySpec
-from understudy.pipelines.spec.public import Public
+from understudy.pipelines.spec.protection import PrivacySpec, UnitSpec
+from understudy.pipelines.spec.public import Public, later
 from understudy.pipelines.spec.source import SourceSpec
+from understudy.pipelines.spec.tree import (
+    ENTITIES,
+    MOST_TABLES,
+    TableSpec,
+    Tree,
+    check_order,
+    checked_columns,
+    checked_tables,
+    implied_tree,
+    measured_tables,
+    tree_of,
+)
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 
@@ -53,7 +65,12 @@ class ReleaseSpec(Public):
     source: SourceSpec = Field(description="where the private table is")
     privacy: PrivacySpec = Field(description="who is protected, how well, and which account pays")
     columns: dict[str, Column] = Field(
-        min_length=1, max_length=2000, description="what each column can hold; one that is not listed is never read"
+        {}, max_length=2000, description="what each column can hold; one that is not listed is never read"
+    )
+    tables: dict[str, TableSpec] | None = later(
+        min_length=2,
+        max_length=MOST_TABLES,
+        description="instead of `columns`: several tables, one of them the root, the others each below another",
     )
     method: MethodSpec = Field(MethodSpec(), description="how the table is measured")
     generate: GenerateSpec = Field(GenerateSpec(), description="how rows are made of what was measured; free to change")
@@ -70,15 +87,26 @@ class ReleaseSpec(Public):
     @field_validator("columns", mode="before")
     @classmethod
     def _column_names(cls, columns: Any) -> Any:
-        if isinstance(columns, dict):
-            for name in columns:
-                if not isinstance(name, str) or not name or len(name) > 200 or not name.isprintable():
-                    raise ValueError("column names must be printable text of at most 200 characters")
-            return {name: tagged(column) for name, column in columns.items()}
-        return columns
+        return checked_columns(columns)
+
+    @field_validator("tables", mode="before")
+    @classmethod
+    def _table_names(cls, tables: Any) -> Any:
+        return checked_tables(tables)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_the_root(cls, given: Any) -> Any:
+        """With tables, what the root says stands for what the release leaves out: its address, and who is protected."""
+        return _filled_in(given) if isinstance(given, dict) and isinstance(given.get("tables"), dict) else given
 
     @model_validator(mode="after")
     def _coherent(self) -> ReleaseSpec:
+        if self.tables is not None:
+            _check_tables(self, self.tables)
+            return self
+        if not self.columns:
+            raise ValueError("columns are missing: say what each column can hold, or name several `tables`")
         _check_made(self.columns)
         if all(column.type in ("identifier", "text", "derived", "lookup") for column in self.columns.values()):
             raise ValueError("no column is modelled; declare at least one that is not an identifier or text")
@@ -100,7 +128,27 @@ class ReleaseSpec(Public):
             raise ValueError(
                 f"the entity column {entity!r} cannot be modelled; declare it {{type: identifier, action: drop}}"
             )
+        _check_entities(self)
         return self
+
+    @property
+    def tree(self) -> Tree | None:
+        """Several tables, or a flat one that keeps its entities; None where rows are copied one by one."""
+        if self.tables is not None:
+            return tree_of(self.tables)
+        unit = self.privacy.unit
+        return implied_tree(str(unit.entity), unit.max_rows, unit.order_by) if unit.keeps_entities else None
+
+    def table(self, name: str) -> ReleaseSpec:
+        """One table of the tree as a release by itself, whose unit is a row: its source and columns, keys first."""
+        if self.tables is not None:
+            own = self.tables[name]
+            columns, source = own.published, own.source.within(self.source, name)
+        else:
+            columns, source = _of_flat(self, name), self.source
+        privacy = self.privacy.model_copy(update={"unit": UnitSpec()})
+        alone = {"name": f"{self.name}.{name}"[:100], "tables": None, "rolling": None, "schedule": None}
+        return self.model_copy(update={**alone, "columns": columns, "source": source, "privacy": privacy})
 
     @property
     def every_row_counts(self) -> bool:
@@ -123,6 +171,8 @@ class ReleaseSpec(Public):
                 del measured[part][key]
         if self.rolling is not None and self.rolling.column is not None:  # it says which rows are measured
             measured["rolling"] = {"period": self.rolling.period, "column": self.rolling.column}
+        if self.tables is not None:
+            measured["tables"] = measured_tables(self.tables)
         # A measurement refers to columns by position, so their order belongs to it. Derived ones are not measured.
         columns = [each for each in measured["columns"].items() if each[1]["type"] not in ("derived", "lookup")]
         return hash_of({**measured, "columns": columns})
@@ -132,6 +182,87 @@ class ReleaseSpec(Public):
         """The columns that are computed from published ones: free to change, and then another publication."""
         made = {name: column for name, column in self.columns.items() if column.type in ("derived", "lookup")}
         return {name: column.model_dump(mode="json", by_alias=True) for name, column in made.items()}
+
+
+def _filled_in(given: dict[str, Any]) -> dict[str, Any]:
+    roots = [(n, table) for n, table in given["tables"].items() if isinstance(table, dict) and not table.get("parent")]
+    source, privacy = given.get("source"), given.get("privacy")
+    if len(roots) != 1:
+        return given  # told when the tables are checked
+    name, root = roots[0]
+    own = root.get("source")
+    if isinstance(source, dict) and "uri" not in source and isinstance(own, dict) and "uri" in own:
+        given = {**given, "source": {"uri": own["uri"], **source}}
+    if isinstance(privacy, dict) and privacy.get("unit") is None:
+        given = {**given, "privacy": {**privacy, "unit": {"entity": name}}}
+    return given
+
+
+def _check_tables(spec: ReleaseSpec, tables: dict[str, TableSpec]) -> None:
+    """What holds of several tables together; each was checked by itself."""
+    root = tree_of(tables).root
+    for name, table in tables.items():
+        try:
+            _check_made(table.columns)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    if spec.columns:
+        raise ValueError("a release of several tables has its columns in `tables`; drop `columns`")
+    if spec.method.name != "privpgd":
+        raise ValueError(f"several tables are copied by the method privpgd only, not by {spec.method.name}")
+    if spec.source.table is not None:
+        raise ValueError("source.table is of one table; name it in the `source` of each of the tables")
+    unit = spec.privacy.unit
+    if unit.entity != root.name or unit.max_rows != 1 or unit.keeps_entities:
+        raise ValueError(f"privacy.unit of several tables is the root, {root.name}, and nothing else")
+    if spec.rolling is not None and spec.rolling.column is not None:
+        raise ValueError("rolling.column is of one table; name the state of all tables by source.snapshot")
+    if spec.privacy.quality is not None or spec.privacy.discovery is not None:
+        raise ValueError("privacy.quality and privacy.discovery are for a release of one table")
+    if spec.generate.denoise or spec.generate.image:
+        raise ValueError("generate.denoise and generate.image are for the method mixing")
+
+
+def _check_entities(spec: ReleaseSpec) -> None:
+    """A flat table that keeps its entities."""
+    unit = spec.privacy.unit
+    if not unit.keeps_entities:
+        return
+    if spec.method.name != "privpgd":
+        raise ValueError(f"unit.columns and unit.order_by are for the method privpgd, not {spec.method.name}")
+    if spec.privacy.quality is not None:
+        raise ValueError("privacy.quality is for a table that does not keep its entities")
+    for name in unit.columns:
+        if _is_no_attribute(spec.columns.get(name)):
+            raise ValueError(f"unit.columns names {name!r}, which is no modelled column of the spec")
+    left = {name: column for name, column in spec.columns.items() if name not in unit.columns}
+    for name, column in spec.columns.items():
+        if isinstance(column, LaterColumn) and (name in unit.columns) != (column.after in unit.columns):
+            raise ValueError(f"{name!r} comes after {column.after!r}: both are of the entity, or neither is")
+        if column.type == "discover":
+            raise ValueError(f"{name!r}: columns that are left open are for a table that does not keep its entities")
+    if all(column.type in ("identifier", "text", "derived", "lookup") for column in left.values()):
+        raise ValueError("unit.columns leaves the rows no column of their own")
+    if unit.order_by is not None:
+        check_order(unit.order_by, left)
+
+
+def _is_no_attribute(column: Any) -> bool:
+    return column is None or column.type in ("identifier", "text", "derived", "lookup", "tensor", "discover")
+
+
+def _of_flat(spec: ReleaseSpec, name: str) -> dict[str, Any]:
+    """The columns of an entity, or of its rows; those that are made of others belong to the flat table again."""
+    unit = spec.privacy.unit
+    entity = {str(unit.entity): IdentifierColumn(type="identifier", action="surrogate")}
+    told = {
+        column: declared
+        for column, declared in spec.columns.items()
+        if column != unit.entity
+        and declared.type not in ("derived", "lookup")
+        and (column in unit.columns) == (name == ENTITIES)
+    }
+    return {**entity, **told}
 
 
 def _check_made(columns: dict[str, Any]) -> None:

@@ -28,8 +28,24 @@ class UnitSpec(Public):
         exclude_if=lambda ids: ids is None,  # specs older than this key keep their hash
     )
 
+    columns: tuple[str, ...] = later(
+        (),
+        max_length=2000,
+        description="columns that are constant for an entity: the copy keeps entities, with fresh ids",
+    )
+    order_by: str | None = later(
+        description="the date or number by which an entity's rows come one after the other: the copy keeps entities"
+    )
+
+    @property
+    def keeps_entities(self) -> bool:
+        """Whether rows of a flat table are copied as those of an entity."""
+        return bool(self.columns) or self.order_by is not None
+
     @model_validator(mode="after")
     def _row_unit(self) -> UnitSpec:
+        if self.entity is None and self.keeps_entities:
+            raise ValueError("unit.columns and unit.order_by are of an entity; name its column as unit.entity")
         if self.entity is None and self.ids is not None:
             raise ValueError("unit.ids says how an entity column is read; name it as unit.entity or drop ids")
         if self.entity is None and self.max_rows != 1:
@@ -52,7 +68,11 @@ class PrivacySpec(Public):
     relation: Relation = Field(
         Relation.ADD_REMOVE, description="neighbours differ in one unit more or less, or in one unit changed"
     )
-    unit: UnitSpec = Field(UnitSpec(), description="whose presence is hidden: a row, or an entity with its rows")
+    unit: UnitSpec = Field(
+        UnitSpec(),
+        description="whose presence is hidden: a row, or an entity with its rows; of several tables: the root's name",
+        json_schema_extra=lambda schema: schema.update(anyOf=[{"$ref": schema.pop("$ref")}, {"type": "string"}]),
+    )
     epsilon: Decimal = Field(gt=0, le=100, description="what the release may cost; smaller is more private and noisier")
     delta: Decimal = Field(gt=0, lt=1, description="far below one over the number of entities, such as 1e-6")
     noise: Literal["rounded", "opendp"] = Field("rounded", description="sampler of the integer Gaussian noise")
@@ -69,6 +89,11 @@ class PrivacySpec(Public):
         description="where columns are left open: the part of the budget for it (0.2), or {share, delta, every}",
         json_schema_extra=lambda schema: schema["anyOf"].insert(0, {"type": "number"}),
     )
+
+    @field_validator("unit", mode="before")
+    @classmethod
+    def _root_alone(cls, given: Any) -> Any:
+        return {"entity": given} if isinstance(given, str) else given
 
     @field_validator("discovery", mode="before")
     @classmethod

@@ -22,26 +22,26 @@ MOST_BYTES = 20_000_000
 
 @dataclass(frozen=True)
 class PublicFiles:
-    """Files whose paths start at `base`; `private` is where the table lies, if that is on this machine."""
+    """Files whose paths start at `base`; `private` is where the tables lie, as far as that is on this machine."""
 
     base: Path
-    private: Path | None
+    private: tuple[Path, ...]
 
     @classmethod
     def of(cls, tree: dict[str, Any], base: Path) -> PublicFiles:
         """For a spec's tree, which nobody has checked yet."""
-        source = tree.get("source")
-        uri = source.get("uri") if isinstance(source, dict) else None
-        try:
-            return cls(base, Address.of(uri).path(base) if isinstance(uri, str) else None)
-        except SpecError:  # told when the spec is checked
-            return cls(base, None)
+        tables = tree.get("tables")
+        several = [tree, *(tables.values() if isinstance(tables, dict) else ())]
+        sources = [each.get("source") for each in several if isinstance(each, dict)]
+        uris = [source.get("uri") for source in sources if isinstance(source, dict)]
+        found = (_path(uri, base) for uri in uris if isinstance(uri, str))
+        return cls(base, tuple(path for path in found if path is not None))
 
     def text(self, file: str, where: str) -> str:
         path = self.base / file
         reason = ""
         try:
-            if self.private is not None and is_in(path.resolve(), self.private.resolve()):
+            if any(is_in(path.resolve(), private.resolve()) for private in self.private):
                 reason = "it is the private table, or lies in it"
             elif not stat.S_ISREG(path.stat().st_mode) or path.stat().st_size > MOST_BYTES:
                 reason = f"it is no file of at most {MOST_BYTES:,} bytes"
@@ -61,3 +61,10 @@ class PublicFiles:
                 raise SpecError(f"{where}: {Path(file).name} has no column {name!r}, or several", f"it has {known}")
         places = [header.index(name) for name in names]
         return [tuple(row[place].strip() for place in places) for row in rows if len(row) > max(places)]
+
+
+def _path(uri: str, base: Path) -> Path | None:
+    try:
+        return Address.of(uri).path(base)
+    except SpecError:  # told when the spec is checked
+        return None

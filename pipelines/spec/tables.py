@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from understudy.pipelines.spec.derived import tagged
+from understudy.pipelines.spec.lists import in_every_table
 from understudy.pipelines.spec.public_files import PublicFiles
 
 
 def with_tables(tree: dict[str, Any], base: Path) -> dict[str, Any]:
     """A copy of a spec's tree in which files of lookups are replaced by what they say of the values that occur."""
-    columns = tree.get("columns")
-    if not isinstance(columns, dict):
-        return tree
     files = PublicFiles.of(tree, base)
-    return {**tree, "columns": {name: _expanded(name, column, columns, files) for name, column in columns.items()}}
+    return in_every_table(
+        tree, lambda columns: {name: _expanded(name, column, columns, files) for name, column in columns.items()}
+    )
 
 
 def _expanded(name: Any, column: Any, columns: dict[Any, Any], files: PublicFiles) -> Any:

@@ -1,0 +1,1 @@
+"""Trees of tables: what is counted of them, and how."""
