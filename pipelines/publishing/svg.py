@@ -126,3 +126,30 @@ def budget_gauge(before: float, after: float, cap: str, *, width: int = 640) -> 
         f"(before this release: {at_most(before)})</text>"
         f'<text x="{width}" y="38" font-size="11" fill="{INK}" text-anchor="end">epsilon cap {escape(cap)}</text></svg>'
     )
+
+
+def tree_drawing(nodes: Sequence[tuple[str, int, str]]) -> str:
+    """Boxes below each other, each further right than its parent: (name, depth, what is said of it), parents first."""
+    step, high, wide, indent = 58, 42, 420, 44
+    deepest = max((depth for _, depth, _ in nodes), default=0)
+    width, height = wide + indent * deepest + 2, step * len(nodes)
+    words = "; ".join(f"{'below it, ' * bool(depth)}{name}: {said}" for name, depth, said in nodes)
+    parts = [
+        f'<svg viewBox="0 0 {width} {height}" style="max-width: {width}px" role="img" '
+        f'aria-label="{escape(words)}" xmlns="http://www.w3.org/2000/svg">'
+    ]
+    above: dict[int, float] = {}
+    for place, (name, depth, said) in enumerate(nodes):
+        x, y = 1 + indent * depth, 1 + step * place
+        if depth:
+            start = above[depth - 1]
+            parts.append(
+                f'<path d="M {x - indent / 2} {start} V {y + high / 2} H {x}" fill="none" stroke="{MEASURED}"/>'
+            )
+        above[depth] = y + high
+        parts.append(
+            f'<rect x="{x}" y="{y}" width="{wide}" height="{high}" rx="6" fill="none" stroke="{SYNTHETIC}"/>'
+            f'<text x="{x + 12}" y="{y + 18}" font-size="14" font-weight="600" fill="{SYNTHETIC}">{escape(name)}</text>'
+            f'<text x="{x + 12}" y="{y + 34}" font-size="12" fill="{INK}">{escape(said)}</text>'
+        )
+    return "".join([*parts, "</svg>"])
