@@ -153,3 +153,34 @@ def tree_drawing(nodes: Sequence[tuple[str, int, str]]) -> str:
             f'<text x="{x + 12}" y="{y + 34}" font-size="12" fill="{INK}">{escape(said)}</text>'
         )
     return "".join([*parts, "</svg>"])
+
+
+def step_chart(labels: Sequence[str], values: Sequence[float], limit: float, title: str, *, width: int = 900) -> str:
+    """A line that rises at each label, and the limit it must stay below. As a text: the last value and the limit."""
+    height, left, right, top, bottom = 190, 52, 8, 14, 26
+    highest = max(limit, max((value for value in values if math.isfinite(value)), default=0.0), 1e-9)
+    step = (width - left - right) / max(1, len(values))
+
+    def y(value: float) -> float:
+        return top + (height - top - bottom) * (1 - min(value, highest) / highest)
+
+    points = [f"M {left} {y(0.0):.1f}"]
+    for place, value in enumerate(values):
+        points.append(f"V {y(value):.1f} H {left + step * (place + 1):.1f}")
+    said = f"{title}: {at_most(values[-1]) if values else 0} of {at_most(limit)} after {len(values)} charges"
+    every = max(1, math.ceil(len(labels) * 78 / (width - left - right)))
+    names = "".join(
+        f'<text x="{left + step * place:.1f}" y="{height - 8}" font-size="11" fill="{INK}">'
+        f"{escape(labels[place])}</text>"
+        for place in range(0, len(labels), every)
+    )
+    return (
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(said)}" '
+        f'xmlns="http://www.w3.org/2000/svg">'
+        f'<line x1="{left}" x2="{width - right}" y1="{y(limit):.1f}" y2="{y(limit):.1f}" stroke="#b3261e" '
+        f'stroke-dasharray="6 4"/><text x="{left - 6}" y="{y(limit) + 4:.1f}" font-size="11" fill="{INK}" '
+        f'text-anchor="end">{at_most(limit)}</text>'
+        f'<line x1="{left}" x2="{width - right}" y1="{y(0.0):.1f}" y2="{y(0.0):.1f}" stroke="{INK}"/>'
+        f'<text x="{left - 6}" y="{y(0.0):.1f}" font-size="11" fill="{INK}" text-anchor="end">0</text>'
+        f'<path d="{" ".join(points)}" fill="none" stroke="{SYNTHETIC}" stroke-width="2.5"/>{names}</svg>'
+    )
