@@ -30,12 +30,16 @@ FEWEST_ORDERED = 8  # codes; fewer have hardly neighbours
 
 
 def learn(
-    residuals: Residuals, columns: Sequence[GridColumn], total: float, whole: frozenset[int]
+    residuals: Residuals,
+    columns: Sequence[GridColumn],
+    total: float,
+    whole: frozenset[int],
+    settled: Mapping[int, Merged] | None = None,
 ) -> tuple[dict[int, Merged], Known]:
-    """`total` is at least one row."""
+    """`total` is at least one row. How columns are merged is chosen here, unless it is `settled`."""
     masses = [_alone(residuals, c, column, total) for c, column in enumerate(columns)]
-    merged = {}
-    for c, column in enumerate(columns):
+    merged = dict(settled or {})
+    for c, column in enumerate(columns if settled is None else ()):
         stds = [r.std for clique, r in residuals.by_clique.items() if len(clique) > 1 and c in clique]
         found = None if c in whole or not stds else merge(masses[c], column, total, min(stds))
         if found is not None:

@@ -39,6 +39,7 @@ from understudy.pipelines.methods.privpgd.polish_kernel import (
     count_tables,
     redraw,
     sweep,
+    weigh_tables,
 )
 from understudy.pipelines.methods.privpgd.targets import Target
 
@@ -79,14 +80,27 @@ def polish(
     return int(moved_in_all)
 
 
-def build_fibres(codes: Int32Array, targets: Sequence[Target], rules: Sequence[Rule], sizes: Sequence[int]) -> Fibres:
-    gaps = _gaps(codes, targets)
+def build_fibres(
+    codes: Int32Array,
+    targets: Sequence[Target],
+    rules: Sequence[Rule],
+    sizes: Sequence[int],
+    weights: Float64Array | None = None,
+    frozen: frozenset[int] = frozenset(),
+) -> Fibres:
+    """Gaps of all tables. Rows count 1 each, or what they weigh; columns of `frozen` are never moved."""
+    gaps = _gaps(codes, targets, weights)
     tables = [(t.columns, gap, t.weight, True) for t, gap in zip(targets, gaps, strict=True)]
     tables += [(r.columns, np.where(r.allowed, 0.0, PROHIBITIVE), 1.0, False) for r in rules]
     widest = max(len(columns) for columns, *_ in tables)
     # (table, axis) of every layout, those of a column together.
     layouts = sorted(
-        ((t, axis) for t, (columns, *_) in enumerate(tables) for axis in range(len(columns))),
+        (
+            (t, axis)
+            for t, (columns, *_) in enumerate(tables)
+            for axis in range(len(columns))
+            if columns[axis] not in frozen
+        ),
         key=lambda layout: tables[layout[0]][0][layout[1]],
     )
     place = {layout: index for index, layout in enumerate(layouts)}
@@ -106,7 +120,7 @@ def build_fibres(codes: Int32Array, targets: Sequence[Target], rules: Sequence[R
         start[layout], order[layout] = position, len(columns)
         columns_of[layout, : len(columns)] = [columns[a] for a in (*others, axis)]
         strides[layout, : len(columns)] = [stride // turned.itemsize for stride in turned.strides]
-        twins[layout, : len(others)] = [place[t, other] for other in others]
+        twins[layout, : len(others)] = [place.get((t, other), -1) for other in others]
         position += turned.size
     column_start = np.searchsorted(last, np.arange(len(sizes) + 1))
     saved = np.bincount(last, weights=weight * changes, minlength=len(sizes)).astype(np.float32)
@@ -144,7 +158,7 @@ def build_scores(codes: Int32Array, penalties: Sequence[Penalty], sizes: Sequenc
     )
 
 
-def _gaps(codes: Int32Array, targets: Sequence[Target]) -> list[Float64Array]:
+def _gaps(codes: Int32Array, targets: Sequence[Target], weights: Float64Array | None) -> list[Float64Array]:
     """Count minus target of every cell, a table for each target."""
     widest = max(len(t.columns) for t in targets)
     order = np.array([len(t.columns) for t in targets], dtype=np.int64)
@@ -157,8 +171,10 @@ def _gaps(codes: Int32Array, targets: Sequence[Target]) -> list[Float64Array]:
         strides[row, : order[row]] = [stride // 8 for stride in np.empty(target.probabilities.shape).strides]
     ends = np.cumsum([t.probabilities.size for t in targets])
     start = np.concatenate([[0], ends[:-1]])
-    counts = np.split(count_tables(codes, start, order, columns, strides, int(ends[-1])), ends[:-1])
+    where = start, order, columns, strides, int(ends[-1])
+    counted = count_tables(codes, *where) if weights is None else weigh_tables(codes, weights, *where)
+    total = len(codes) if weights is None else float(weights.sum())
     return [
-        count.reshape(t.probabilities.shape) - len(codes) * t.probabilities
-        for count, t in zip(counts, targets, strict=True)
+        count.reshape(t.probabilities.shape) - total * t.probabilities
+        for count, t in zip(np.split(counted, ends[:-1]), targets, strict=True)
     ]

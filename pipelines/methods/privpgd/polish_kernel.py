@@ -22,8 +22,8 @@ LINK_MEAN, LINK_THRESHOLD, LINK_SIGMOID = 0, 1, 2
 class Fibres(NamedTuple):
     """All gap tables in one buffer: each once per column of it, with that column last, so that a fibre is contiguous.
 
-    Such a layout's fibres are padded with zeros to whole vectors of `LANES` numbers. Layouts are sorted by their last
-    column.
+    Columns that never move need no layout of their own. A layout's fibres are padded with zeros to whole vectors of
+    `LANES` numbers. Layouts are sorted by their last column.
     """
 
     gaps: Float32Array
@@ -32,7 +32,7 @@ class Fibres(NamedTuple):
     order: Int64Array  # per layout: how many columns
     columns: Int64Array  # [layouts, max order], the fibre's column last
     strides: UInt64Array  # [layouts, max order]
-    twins: Int64Array  # [layouts, max order - 1]: the other layouts of its table
+    twins: Int64Array  # [layouts, max order - 1]: the other layouts of its table, -1 for a frozen column's
     changes: Bools  # per layout: whether counts change it; a rule's table stays
     column_start: Int64Array  # [columns + 1] into the layouts
     saved: Float32Array  # per column: the weights of all its tables that change
@@ -83,7 +83,28 @@ def count_tables(
 
 
 @njit(cache=True, nogil=True)
-def _find_fibres(codes: np.ndarray, row: int, column: int, fibres: Fibres, base: np.ndarray) -> None:
+def weigh_tables(
+    codes: np.ndarray,
+    weights: np.ndarray,
+    start: np.ndarray,
+    order: np.ndarray,
+    columns: np.ndarray,
+    strides: np.ndarray,
+    cells: int,
+) -> np.ndarray:
+    """`count_tables` where a row counts as much as it weighs."""
+    counts = np.zeros(cells, dtype=np.float64)
+    for row in range(codes.shape[0]):
+        for table in range(len(start)):
+            cell = start[table]
+            for j in range(order[table]):
+                cell += strides[table, j] * codes[row, columns[table, j]]
+            counts[cell] += weights[row]
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def find_fibres(codes: np.ndarray, row: int, column: int, fibres: Fibres, base: np.ndarray) -> None:
     """Where in `gaps` the row's fibres along the column begin."""
     first = fibres.column_start[column]
     for layout in range(first, fibres.column_start[column + 1]):
@@ -94,7 +115,7 @@ def _find_fibres(codes: np.ndarray, row: int, column: int, fibres: Fibres, base:
 
 
 @njit(cache=True, nogil=True)
-def _gap_costs(column: int, size: int, fibres: Fibres, base: np.ndarray, cost: np.ndarray) -> None:
+def gap_costs(column: int, size: int, fibres: Fibres, base: np.ndarray, cost: np.ndarray) -> None:
     """Fill `cost` with the weighted gaps that each code of the column would meet."""
     gaps, first, end = fibres.gaps, fibres.column_start[column], fibres.column_start[column + 1]
     lanes = np.uint64(LANES)
@@ -122,9 +143,11 @@ def _gap_costs(column: int, size: int, fibres: Fibres, base: np.ndarray, cost: n
 
 
 @njit(cache=True, nogil=True)
-def _move(codes: np.ndarray, row: int, column: int, code: int, fibres: Fibres, base: np.ndarray) -> None:
-    """Give the row another code, in every layout of every table that counts the column."""
-    gaps, first, one = fibres.gaps, fibres.column_start[column], np.float32(1.0)
+def move(
+    codes: np.ndarray, row: int, column: int, code: int, fibres: Fibres, base: np.ndarray, one: np.float32
+) -> None:
+    """Give the row, which weighs `one`, another code, in every layout of every table that counts the column."""
+    gaps, first = fibres.gaps, fibres.column_start[column]
     before, after = np.uint64(codes[row, column]), np.uint64(code)
     codes[row, column] = code
     for layout in range(first, fibres.column_start[column + 1]):
@@ -134,6 +157,8 @@ def _move(codes: np.ndarray, row: int, column: int, code: int, fibres: Fibres, b
         gaps[base[layout - first] + after] += one
         for k in range(fibres.order[layout] - 1):
             twin = fibres.twins[layout, k]
+            if twin < 0:
+                continue
             place, stride = fibres.start[twin], np.uint64(0)
             for j in range(fibres.order[layout]):
                 if fibres.columns[twin, j] == column:
@@ -155,30 +180,30 @@ def redraw(
     rng: np.random.Generator,
 ) -> None:
     """Draw every code anew given the rest of the table, of density exp(-strength / 2 x weighted squared gaps)."""
-    cost, base = _workspace(sizes, fibres)
+    cost, base = workspace(sizes, fibres)
     for row in row_order:
         for column in column_order:
             size, now = sizes[column], codes[row, column]
-            _find_fibres(codes, row, column, fibres, base)
-            _gap_costs(column, size, fibres, base, cost)
+            find_fibres(codes, row, column, fibres, base)
+            gap_costs(column, size, fibres, base, cost)
             cost[now] -= fibres.saved[column]
             least = cost[0]
             for code in range(1, size):
                 least = min(least, cost[code])
             total = np.float32(0.0)
             for code in range(size):
-                cost[code] = _exponential(strength * (least - cost[code]))
+                cost[code] = exponential(strength * (least - cost[code]))
                 total += cost[code]
             level, drawn = np.float32(rng.random()) * total - cost[0], 0
             while drawn < size - 1 and level >= 0.0:
                 drawn += 1
                 level -= cost[drawn]
             if drawn != now:
-                _move(codes, row, column, drawn, fibres, base)
+                move(codes, row, column, drawn, fibres, base, np.float32(1.0))
 
 
 @njit(cache=True, nogil=True)
-def _exponential(power: np.float32) -> np.float32:
+def exponential(power: np.float32) -> np.float32:
     """exp of a number that is not positive, as (1 + x/1024)^1024: below exp(x) by a share of x^2/2048.
 
     Ten products, which the compiler takes eight codes at a time; nothing here needs the last digits.
@@ -190,7 +215,7 @@ def _exponential(power: np.float32) -> np.float32:
 
 
 @njit(cache=True, nogil=True)
-def _workspace(sizes: np.ndarray, fibres: Fibres) -> tuple[np.ndarray, np.ndarray]:
+def workspace(sizes: np.ndarray, fibres: Fibres) -> tuple[np.ndarray, np.ndarray]:
     """Room for the costs of a column's codes, whole vectors, and for where its fibres begin."""
     most = 0
     for column in range(len(sizes)):
@@ -211,13 +236,13 @@ def sweep(
     score_tables, score_start, row_scores, totals, links, value, attract, repel, softness = scores
     rows = codes.shape[0]
     half_square = 0.5 * rows * rows
-    cost, base = _workspace(sizes, fibres)
+    cost, base = workspace(sizes, fibres)
     moved = 0
     for row in row_order:
         for column in column_order:
             size, now = sizes[column], codes[row, column]
-            _find_fibres(codes, row, column, fibres, base)
-            _gap_costs(column, size, fibres, base, cost)
+            find_fibres(codes, row, column, fibres, base)
+            gap_costs(column, size, fibres, base, cost)
             for s in range(totals.shape[0]):
                 first = score_start[column]
                 score = row_scores[row, s] - score_tables[s, first + now]
@@ -233,7 +258,7 @@ def sweep(
             if best == now:
                 continue
             moved += 1
-            _move(codes, row, column, best, fibres, base)
+            move(codes, row, column, best, fibres, base, np.float32(1.0))
             for s in range(totals.shape[0]):
                 before = row_scores[row, s]
                 after = (

@@ -24,7 +24,20 @@ def draw_from_tree(
 ) -> Int32Array:
     """Codes [rows, columns]; `single` are the columns' tables, `pairs` the known 2-way tables."""
     codes = np.empty((rows, len(single)), dtype=np.int32)
-    for child, parent in grow_tree(pairs, len(single)):
+    draw_the_rest(codes, single, pairs, rng)
+    return codes
+
+
+def draw_the_rest(
+    codes: Int32Array,
+    single: Sequence[FloatArray],
+    pairs: Mapping[Pair, FloatArray],
+    rng: np.random.Generator,
+    given: frozenset[int] = frozenset(),
+) -> None:
+    """Fill in the columns that are not `given`, by the best tree that grows out of those that are."""
+    rows = len(codes)
+    for child, parent in grow_tree(pairs, len(single), given):
         if parent is None:
             codes[:, child] = draw(single[child], rows, rng)
             continue
@@ -35,14 +48,18 @@ def draw_from_tree(
             members = by_parent[bounds[code] : bounds[code + 1]]
             if len(members):
                 codes[members, child] = draw(joint[code], len(members), rng)
-    return codes
 
 
-def grow_tree(pairs: Mapping[Pair, FloatArray], columns: int) -> list[tuple[int, int | None]]:
-    """(column, parent) in drawing order, by Prim's algorithm on mutual information; a root has no parent."""
+def grow_tree(
+    pairs: Mapping[Pair, FloatArray], columns: int, given: frozenset[int] = frozenset()
+) -> list[tuple[int, int | None]]:
+    """(column, parent) in drawing order, by Prim's algorithm on mutual information; a root has no parent.
+
+    Columns that are `given` are there from the start, and not in the order.
+    """
     information = {pair: mutual_information(table) for pair, table in pairs.items()}
     order: list[tuple[int, int | None]] = []
-    placed: set[int] = set()
+    placed: set[int] = set(given)
     while len(placed) < columns:
         links = [pair for pair in information if (pair[0] in placed) != (pair[1] in placed)]
         if links:

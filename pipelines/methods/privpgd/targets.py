@@ -17,7 +17,7 @@ from understudy.pipelines.methods.privpgd.learning import learn, merged_marginal
 from understudy.pipelines.methods.privpgd.merging import Merged
 from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
 from understudy.pipelines.methods.privpgd.reconcile import EXACT_VARIANCE, Estimate, estimate_closure, estimate_total
-from understudy.pipelines.methods.privpgd.shrinkage import Known, shrink_all
+from understudy.pipelines.methods.privpgd.shrinkage import Known, Table, shrink_all
 
 # A table is never given less than this share of the best-known table's say: with none it could drift at no
 # cost.
@@ -62,7 +62,6 @@ def build_targets(
     Columns of `whole` are not merged, however wide.
     """
     sizes = [column.size for column in columns]
-    uniform = tuple(Target((c,), np.full(size, 1.0 / size), 1.0, 0.0) for c, size in enumerate(sizes))
     merged: dict[int, Merged] = {}
     known = Known()
     if isinstance(noisy, Residuals):
@@ -74,8 +73,19 @@ def build_targets(
         estimates, rows = estimate_closure(noisy, sizes), estimate_total(noisy)
         asked = tuple(marginal.columns for marginal in noisy)
     else:
-        return Targets((), uniform, {})
+        return uniform_targets(sizes)
     tables = shrink_all(estimates, rows if total is None else float(total), known)
+    return assembled(tables, estimates, asked, sizes, merged)
+
+
+def assembled(
+    tables: Mapping[tuple[int, ...], Table],
+    estimates: Mapping[tuple[int, ...], Estimate],
+    asked: Sequence[tuple[int, ...]],
+    sizes: Sequence[int],
+    merged: Mapping[int, Merged],
+) -> Targets:
+    """The tables that were asked for, each with the say that its noise leaves it."""
     measured = sorted({columns for columns in asked if len(columns) > 1})
     best = min((estimates[s].variance for s in measured), default=1.0)
     joint = tuple(
@@ -84,11 +94,20 @@ def build_targets(
         if not any(set(s) < set(other) for other in measured)
     )
     single = tuple(
-        Target((c,), tables[(c,)].probabilities, 1.0, tables[(c,)].variance) if (c,) in tables else uniform[c]
-        for c in range(len(columns))
+        Target((c,), tables[(c,)].probabilities, 1.0, tables[(c,)].variance) if (c,) in tables else _uniform(c, size)
+        for c, size in enumerate(sizes)
     )
     pairs = {(s[0], s[1]): table.probabilities for s, table in tables.items() if len(s) == 2}
     return Targets(joint, single, pairs, merged)
+
+
+def uniform_targets(sizes: Sequence[int]) -> Targets:
+    """Where nothing is known."""
+    return Targets((), tuple(_uniform(c, size) for c, size in enumerate(sizes)), {})
+
+
+def _uniform(column: int, size: int) -> Target:
+    return Target((column,), np.full(size, 1.0 / size), 1.0, 0.0)
 
 
 def lifted_estimates(

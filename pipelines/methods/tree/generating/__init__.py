@@ -1,0 +1,1 @@
+"""Rows of a tree of tables from what was released of it, roots first."""

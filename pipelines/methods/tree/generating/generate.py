@@ -1,0 +1,259 @@
+"""Rows of all tables of a tree: roots first, then children under fixed parents.
+
+Method: the root table, with the numbers of its children as columns, is generated as any single table is. Every child
+row then has what its ancestors have, frozen; its own columns, and the numbers of its own children, start as a draw from
+the best tree that grows out of the frozen ones and are redrawn and polished until the tables of roots fit (`fitting`).
+Siblings lie in order from the start. A child is always its parent's, and a parent has as many children as its number
+says: keys fit by construction, and no bound can be passed.
+
+Families are generated in parts of at most `MOST_ROOTS` roots, each afresh and each fitted to the same tables: parts
+have nothing to do with each other, memory is that of one part beside the codes that are kept, and no family is a copy
+of another. Everything here is post-processing of released numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.pipelines.counting.tree.views import ViewColumn
+from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
+from understudy.pipelines.methods.privpgd.constraints import Constraint, Penalty, Rule
+from understudy.pipelines.methods.privpgd.engine import synthesize
+from understudy.pipelines.methods.privpgd.problem import GenerationError, GridColumn, grid_of
+from understudy.pipelines.methods.privpgd.repair import replace_broken_rows
+from understudy.pipelines.methods.privpgd.start import draw_the_rest
+from understudy.pipelines.methods.tree.generating.child_targets import child_targets
+from understudy.pipelines.methods.tree.generating.fitting import Effort, families_of, fit_families
+from understudy.pipelines.methods.tree.generating.moments import Gaps, draw_values
+from understudy.pipelines.methods.tree.generating.numbers import codes_of_numbers, draw_numbers, shares_within
+from understudy.pipelines.methods.tree.generating.tree_codes import TreeCodes, joined
+from understudy.pipelines.methods.tree.released import ReleasedTree, ReleasedView
+from understudy.pipelines.table.domain import TableDomain
+
+Int32Array = npt.NDArray[np.int32]
+Int64Array = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+MOST_ROOTS = 100_000
+
+Constraints = Mapping[str, Sequence[Constraint]]
+"""By table, over the columns of its domain."""
+
+
+def generate_tree(
+    released: ReleasedTree,
+    domains: Mapping[str, TableDomain],
+    roots: int | None = None,
+    stream: np.random.SeedSequence | None = None,
+    config: PrivPGDConfig = PrivPGDConfig(),
+    constraints: Constraints | None = None,
+) -> TreeCodes:
+    """So many families, by default as many as were measured."""
+    parts = generate_parts(released, domains, roots, stream, config, constraints)
+    return joined(parts, parent_tables(released))
+
+
+def generate_parts(
+    released: ReleasedTree,
+    domains: Mapping[str, TableDomain],
+    roots: int | None = None,
+    stream: np.random.SeedSequence | None = None,
+    config: PrivPGDConfig = PrivPGDConfig(),
+    constraints: Constraints | None = None,
+    most_roots: int = MOST_ROOTS,
+) -> Iterator[TreeCodes]:
+    """The families part by part, at least one part: what a large copy can be written from.
+
+    `stream` makes a run repeatable; it protects nothing and need not be secret.
+    """
+    wanted = max(1, round(released.views[0].residuals.total)) if roots is None else roots
+    if wanted < 0:
+        raise GenerationError(f"cannot generate {wanted} families.", "Ask for zero or more.")
+    count = max(1, -(-wanted // most_roots))
+    plan = _Plan(released, domains, config, constraints or {})
+    for part, own in enumerate((stream or np.random.SeedSequence()).spawn(count)):
+        yield _part(plan, wanted * (part + 1) // count - wanted * part // count, own)
+
+
+def parent_tables(released: ReleasedTree) -> dict[str, str]:
+    """The parent of every child table: the one whose view has the number of its rows."""
+    return {
+        column.table: each.view.table
+        for each in released.views
+        if each.view.kind == "rows"
+        for column in each.view.columns
+        if column.role == "number"
+    }
+
+
+@dataclass(frozen=True)
+class _Plan:
+    released: ReleasedTree
+    domains: Mapping[str, TableDomain]
+    config: PrivPGDConfig
+    constraints: Constraints
+
+    def grid(self, view: ReleasedView) -> list[GridColumn]:
+        grids = {table: grid_of(domain) for table, domain in self.domains.items()}
+        return [
+            grids[c.table][c.column] if c.role in ("own", "above") else GridColumn(c.size, True)
+            for c in view.view.columns
+        ]
+
+    def mapped(self, view: ReleasedView) -> list[_Mapped]:
+        """The table's constraints over the columns of its view."""
+        places = {c.column: place for place, c in enumerate(view.view.columns) if c.role == "own"}
+        sizes = self.domains[view.view.table].sizes
+        return [_Mapped(each, places, sizes) for each in self.constraints.get(view.view.table, ())]
+
+    def numbers(self, column: ViewColumn, codes: Int32Array, rng: np.random.Generator) -> Int64Array:
+        released, table = self.released, column.table
+        shares = shares_within(column.most, released.numbers.get(table), released.numbers_std.get(table, 0.0))
+        return draw_numbers(codes, column.most, shares, rng)
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    """A constraint over the columns of a table, said over those of a view."""
+
+    constraint: Constraint
+    places: Mapping[int, int]
+    sizes: Sequence[int]
+
+    def rule(self, sizes: Sequence[int]) -> Rule | None:
+        rule = self.constraint.rule(self.sizes)
+        return None if rule is None else Rule(tuple(self.places[c] for c in rule.columns), rule.allowed)
+
+    def penalty(self, sizes: Sequence[int]) -> Penalty | None:
+        return self.constraint.penalty(self.sizes) if all(a == b for a, b in self.places.items()) else None
+
+
+@dataclass
+class _Made:
+    """What is there of a part so far, by table."""
+
+    codes: dict[str, Int32Array] = field(default_factory=dict)
+    parent: dict[str, Int64Array] = field(default_factory=dict)
+    root: dict[str, Int64Array] = field(default_factory=dict)
+    numbers: dict[str, Int64Array] = field(default_factory=dict)
+    values: dict[str, FloatArray] = field(default_factory=dict)
+
+    def ancestors(self, table: str, parents: Mapping[str, str], above: str) -> Int64Array:
+        """Of every row of a table, the number of the row above it in one of the tables above."""
+        found, at = self.parent[table], parents[table]
+        while at != above:
+            found, at = self.parent[at][found], parents[at]
+        return found
+
+
+def _part(plan: _Plan, roots: int, stream: np.random.SeedSequence) -> TreeCodes:
+    views = [view for view in plan.released.views if view.view.kind == "rows"]
+    order = {view.view.table: view for view in plan.released.views if view.view.kind == "order"}
+    parents, made = parent_tables(plan.released), _Made()
+    for view, own in zip(views, stream.spawn(len(views)), strict=True):
+        rng = np.random.default_rng(own)
+        table = view.view.table
+        if table in parents:
+            _add_children(plan, view, order.get(table), parents, made, rng)
+        else:
+            _add_roots(plan, view, roots, made, rng)
+    return TreeCodes(made.codes, made.parent, made.values)
+
+
+def _add_roots(plan: _Plan, view: ReleasedView, roots: int, made: _Made, rng: np.random.Generator) -> None:
+    table = view.view.table
+    seed = int(rng.integers(2**63))
+    codes = synthesize(view.residuals, plan.grid(view), roots, plan.config, constraints=plan.mapped(view), seed=seed)
+    made.root[table] = np.arange(roots)
+    _keep(plan, view, codes, made, rng)
+
+
+def _add_children(
+    plan: _Plan,
+    view: ReleasedView,
+    order: ReleasedView | None,
+    parents: Mapping[str, str],
+    made: _Made,
+    rng: np.random.Generator,
+) -> None:
+    table, columns = view.view.table, view.view.columns
+    numbers = made.numbers[table]
+    parent = np.repeat(np.arange(len(numbers)), numbers)
+    root = made.root[parents[table]][parent]
+    made.parent[table], made.root[table] = parent, root
+    grid, frozen = plan.grid(view), {}
+    for place, column in enumerate(columns):
+        if column.role == "above":
+            frozen[place] = made.codes[column.table][made.ancestors(table, parents, column.table), column.column]
+        elif column.role == "siblings":
+            frozen[place] = codes_of_numbers(numbers[parent], column.most)
+        elif column.role == "place":
+            frozen[place] = np.concatenate([[0], parent[1:] == parent[:-1]]).astype(np.int32)[: len(parent)]
+    ordered = None
+    if order is not None and order.view.order is not None:
+        ordered = next(p for p, c in enumerate(columns) if c.role == "own" and c.column == order.view.order)
+    families = families_of(parent, root, ordered)
+    rules = [rule for each in plan.mapped(view) if (rule := each.rule([c.size for c in grid])) is not None]
+    whole = frozenset(column for rule in rules for column in rule.columns)
+    targets = child_targets(view, order, grid, frozen, families.weight.astype(np.float64), whole)
+    merged = targets.rows.merged
+    sizes = [merged[c].size if c in merged else column.size for c, column in enumerate(grid)]
+    codes = np.zeros((len(parent), len(columns)), dtype=np.int32)
+    for place, given in frozen.items():
+        codes[:, place] = merged[place].of[given] if place in merged else given
+    still = frozenset(frozen)
+    draw_the_rest(codes, [t.probabilities for t in targets.rows.single], targets.rows.pairs, rng, still)
+    moving = [c for c in range(len(columns)) if c not in still]
+    _sort(codes, parent, ordered, moving)
+    fit = [*targets.rows.joint, *targets.rows.single]
+    effort = Effort(sweeps=plan.config.polish_sweeps)
+    fit_families(codes, fit, targets.lags, sizes, families, still, rng, rules, effort)
+    if rules and _mend(codes, rules, sizes, moving, rng):
+        _sort(codes, parent, ordered, moving)
+    for place, each in merged.items():
+        if place not in still:
+            codes[:, place] = each.single_codes(codes[:, place], rng)
+    if ordered is not None:
+        if ordered in merged:
+            by_code = np.lexsort((codes[:, ordered], parent))
+            codes[:, ordered] = codes[by_code, ordered]
+        ordering = plan.domains[table].columns[columns[ordered].column]
+        gaps = None
+        if targets.gaps is not None and order is not None:
+            edges = next(np.array(c.edges) for c in order.view.columns if c.role == "gap")
+            gaps = Gaps(edges, targets.gaps)
+        if ordering.edges:
+            made.values[table] = draw_values(codes[:, ordered], ordering, families, gaps, rng)
+    _keep(plan, view, codes, made, rng)
+
+
+def _sort(codes: Int32Array, parent: Int64Array, ordered: int | None, moving: Sequence[int]) -> None:
+    """Siblings by the codes of the column that orders them; what is frozen stays in its place."""
+    if ordered is not None:
+        codes[:, moving] = codes[np.lexsort((codes[:, ordered], parent))][:, moving]
+
+
+def _mend(
+    codes: Int32Array, rules: Sequence[Rule], sizes: Sequence[int], own: Sequence[int], rng: np.random.Generator
+) -> int:
+    """Rows that moves of single codes could not mend take the own columns of sound ones."""
+    places = {c: place for place, c in enumerate(own)}
+    within = [Rule(tuple(places[c] for c in rule.columns), rule.allowed) for rule in rules]
+    part = codes[:, own]
+    broken = replace_broken_rows(part, within, [sizes[c] for c in own], rng)
+    codes[:, own] = part
+    return broken
+
+
+def _keep(plan: _Plan, view: ReleasedView, codes: Int32Array, made: _Made, rng: np.random.Generator) -> None:
+    """What the table itself has, and the numbers of its rows' children."""
+    table = view.view.table
+    own = {column.column: place for place, column in enumerate(view.view.columns) if column.role == "own"}
+    made.codes[table] = codes[:, [own[column] for column in range(len(own))]]
+    for place, column in enumerate(view.view.columns):
+        if column.role == "number":
+            made.numbers[column.table] = plan.numbers(column, codes[:, place], rng)

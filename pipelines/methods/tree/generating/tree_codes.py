@@ -1,0 +1,46 @@
+"""What generation gives: the codes of every table, and whose row each is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+Int32Array = npt.NDArray[np.int32]
+Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class TreeCodes:
+    """Tables with the root first and parents before their children.
+
+    `codes` are [rows, columns of the table's domain]. `parent` has, of every child table, the number of each row's
+    parent; rows of one parent lie together and in order. `values` are those of the column that orders, where one does
+    and is modelled, in the column's units and within the bins of its codes; nan where there is none.
+    """
+
+    codes: Mapping[str, Int32Array]
+    parent: Mapping[str, Int64Array] = field(default_factory=dict)
+    values: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    @property
+    def root(self) -> str:
+        return next(iter(self.codes))
+
+    def rows(self, table: str) -> int:
+        return len(self.codes[table])
+
+
+def joined(parts: Iterable[TreeCodes], above: Mapping[str, str]) -> TreeCodes:
+    """All families of all parts; `above` is the parent table of every child table."""
+    found = list(parts)
+    codes = {table: np.concatenate([part.codes[table] for part in found]) for table in found[0].codes}
+    values = {table: np.concatenate([part.values[table] for part in found]) for table in found[0].values}
+    parent = {}
+    for table in found[0].parent:
+        starts = np.cumsum([0, *(part.rows(above[table]) for part in found[:-1])])
+        parent[table] = np.concatenate([part.parent[table] + start for part, start in zip(found, starts, strict=True)])
+    return TreeCodes(codes, parent, values)

@@ -1,1 +1,0 @@
-"""Pages that people open: one look for all of them, no script, no request."""
