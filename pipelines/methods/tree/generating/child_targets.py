@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from understudy.pipelines.counting.tree.views import ViewColumn
 from understudy.pipelines.methods.privpgd.learning import learn
 from understudy.pipelines.methods.privpgd.merging import Merged
 from understudy.pipelines.methods.privpgd.problem import GridColumn
@@ -76,9 +77,9 @@ def _neighbours(
     best: float | None,
 ) -> tuple[tuple[LagTarget, ...], FloatArray | None]:
     own = {column.column: place for place, column in enumerate(rows.view.columns) if column.role == "own"}
-    places = [own.get(column.column) if column.role != "gap" else None for column in order.view.columns]
+    places = [own[column.column] if column.role in ("own", "before") else None for column in order.view.columns]
     columns = [
-        GridColumn(column.size, True) if place is None else grid[place]
+        number_grid(column) if place is None else grid[place]
         for column, place in zip(order.view.columns, places, strict=True)
     ]
     settled = {c: merged[place] for c, place in enumerate(places) if place is not None and place in merged}
@@ -105,6 +106,12 @@ def _neighbours(
             lengths = tables[(c,)].probabilities[: len(column.edges) - 1]  # without the gaps that are not known
             gaps = lengths / lengths.sum() if lengths.sum() > 0.0 else None
     return tuple(lags), gaps
+
+
+def number_grid(column: ViewColumn) -> GridColumn:
+    """Of a column that no table has: a number of rows, a place among siblings, a gap, which may not be known."""
+    unknown = range(len(column.edges) - 1, column.size) if column.edges else ()
+    return GridColumn(column.size, True, tuple(unknown))
 
 
 def _shares(codes: Int32Array, weights: FloatArray, size: int, merged: Merged | None) -> FloatArray:

@@ -26,7 +26,7 @@ from understudy.pipelines.methods.privpgd.engine import synthesize
 from understudy.pipelines.methods.privpgd.problem import GenerationError, GridColumn, grid_of
 from understudy.pipelines.methods.privpgd.repair import replace_broken_rows
 from understudy.pipelines.methods.privpgd.start import draw_the_rest
-from understudy.pipelines.methods.tree.generating.child_targets import child_targets
+from understudy.pipelines.methods.tree.generating.child_targets import child_targets, number_grid
 from understudy.pipelines.methods.tree.generating.fitting import Effort, families_of, fit_families
 from understudy.pipelines.methods.tree.generating.moments import Gaps, draw_values
 from understudy.pipelines.methods.tree.generating.numbers import codes_of_numbers, draw_numbers, shares_within
@@ -99,10 +99,7 @@ class _Plan:
 
     def grid(self, view: ReleasedView) -> list[GridColumn]:
         grids = {table: grid_of(domain) for table, domain in self.domains.items()}
-        return [
-            grids[c.table][c.column] if c.role in ("own", "above") else GridColumn(c.size, True)
-            for c in view.view.columns
-        ]
+        return [grids[c.table][c.column] if c.role in ("own", "above") else number_grid(c) for c in view.view.columns]
 
     def mapped(self, view: ReleasedView) -> list[_Mapped]:
         """The table's constraints over the columns of its view."""

@@ -1,0 +1,92 @@
+"""Codes of a tree to typed tables whose keys fit. Post-processing: it sees codes and public domains only.
+
+Keys are fresh: 1, 2, ... of each table in its own order, and whoever names a parent names it by that. A flat table that
+keeps its entities is put together again from its two parts: what is constant for an entity is decoded once for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from understudy.pipelines.methods.tree.generating.tree_codes import TreeCodes
+from understudy.pipelines.spec.tree import ENTITIES, ROWS, Tree, TreeTable
+from understudy.pipelines.table.coding.decode import decode_column
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.finishing import finished
+from understudy.pipelines.table.keeping import Types
+from understudy.pipelines.table.synthetic import Synthetic
+from understudy.pipelines.table.synthetic_tree import SyntheticTree
+
+FloatArray = npt.NDArray[np.float64]
+Int64Array = npt.NDArray[np.int64]
+
+
+def decode_tree(
+    made: TreeCodes,
+    tree: Tree,
+    domains: Mapping[str, TableDomain],
+    rng: np.random.Generator,
+    types: Mapping[str, Types] | None = None,
+) -> SyntheticTree:
+    """The published tables of a tree; `types` are those of the source's columns, by table."""
+    tables = {}
+    for table in tree.tables:
+        domain = domains[table.name]
+        rows = finished(_generated(made, table, domain, rng), domain, (types or {}).get(table.name), rng)
+        tables[table.name] = Synthetic(rows, domain)
+    return SyntheticTree(tables)
+
+
+def decode_flat(
+    made: TreeCodes,
+    tree: Tree,
+    domains: Mapping[str, TableDomain],
+    whole: TableDomain,
+    rng: np.random.Generator,
+    types: Types | None = None,
+) -> Synthetic:
+    """The flat table of an implied tree, its rows by entity and in order; `whole` is its domain."""
+    entity, parent = tree.root.key, pa.array(made.parent[ROWS])
+    above = _generated(made, tree.root, domains[ENTITIES], rng)
+    below = _generated(made, tree.table(ROWS), domains[ROWS], rng)
+    columns = {name: below[name].combine_chunks() for name in below.column_names}
+    columns |= {name: above[name].combine_chunks().take(parent) for name in above.column_names if name != entity}
+    columns |= {name: pa.array(np.arange(1, below.num_rows + 1)) for name in whole.surrogates if name not in columns}
+    columns |= {name: pa.array(made.parent[ROWS] + 1) for name in whole.surrogates if name == entity}
+    generated = pa.table([columns[name] for name in whole.generated_names], names=list(whole.generated_names))
+    return Synthetic(finished(generated, whole, types, rng), whole)
+
+
+def _generated(made: TreeCodes, table: TreeTable, domain: TableDomain, rng: np.random.Generator) -> pa.Table:
+    """Typed columns of one table, before parts are put together, with its keys."""
+    codes = made.codes[table.name]
+    rows = np.arange(1, len(codes) + 1, dtype=np.int64)
+    keys = {table.by: made.parent[table.name] + 1} if table.by is not None and table.name in made.parent else {}
+    arrays = [pa.array(keys.get(name, rows)) for name in domain.surrogates]
+    for index, column in enumerate(domain.columns):
+        if table.name in made.values and column.name == table.order_by:
+            arrays.append(_ordered(made.values[table.name], column))
+        else:
+            arrays.append(decode_column(codes[:, index], column, rng))
+    return pa.table(arrays, names=list(domain.generated_names))
+
+
+def _ordered(values: FloatArray, column: DomainColumn) -> pa.Array:
+    """Values that rise along siblings, in the column's type and steps: snapping to steps never turns two round."""
+    missing = np.isnan(values)
+    known = np.where(missing, 0.0, values)
+    if column.step is not None:
+        low, high = (float(end) for end in column.ends)
+        step = float(column.step)
+        known = np.clip(np.floor(known / step + 1e-9) * step, np.ceil(low / step) * step, np.floor(high / step) * step)
+    if column.kind == "number":
+        return pa.array(known, mask=missing)
+    whole = pa.array(known.astype(np.int64), mask=missing)
+    if column.kind == "date":
+        return whole.cast(pa.int32()).cast(pa.date32())
+    return whole.cast(pa.timestamp("us")) if column.kind == "datetime" else whole

@@ -1,0 +1,64 @@
+"""From a measured tree to the tables that are published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
+from understudy.pipelines.methods.tree.generating.decoding import decode_flat, decode_tree
+from understudy.pipelines.methods.tree.generating.generate import generate_tree
+from understudy.pipelines.methods.tree.released import ReleasedTree
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.keeping import Types
+from understudy.pipelines.table.synthetic import Synthetic
+from understudy.pipelines.table.synthetic_tree import SyntheticTree
+
+
+def generate_tables(
+    released: ReleasedTree,
+    spec: ReleaseSpec,
+    roots: int | None = None,
+    stream: np.random.SeedSequence | None = None,
+    types: Mapping[str, Types] | None = None,
+) -> SyntheticTree:
+    """All tables of a release of several, of so many roots, by default as many as were measured."""
+    tree, domains = spec.tree, tree_domains(spec)
+    assert tree is not None
+    codes, rest = _streams(stream)
+    made = generate_tree(released, domains, roots, codes, config_of(spec))
+    return decode_tree(made, tree, domains, np.random.default_rng(rest), types)
+
+
+def generate_flat(
+    released: ReleasedTree,
+    spec: ReleaseSpec,
+    domain: TableDomain,
+    entities: int | None = None,
+    stream: np.random.SeedSequence | None = None,
+    types: Types | None = None,
+) -> Synthetic:
+    """A flat table that keeps its entities, `domain` being its own."""
+    tree, domains = spec.tree, tree_domains(spec)
+    assert tree is not None
+    codes, rest = _streams(stream)
+    made = generate_tree(released, domains, entities, codes, config_of(spec))
+    return decode_flat(made, tree, domains, domain, np.random.default_rng(rest), types)
+
+
+def tree_domains(spec: ReleaseSpec) -> dict[str, TableDomain]:
+    assert spec.tree is not None
+    return {name: TableDomain.of(spec.table(name)) for name in spec.tree.names}
+
+
+def config_of(spec: ReleaseSpec) -> PrivPGDConfig:
+    config = PrivPGDConfig(particles=spec.generate.particles, device=spec.generate.device)
+    return config if spec.generate.epochs is None else replace(config, epochs=spec.generate.epochs)
+
+
+def _streams(stream: np.random.SeedSequence | None) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:
+    codes, rest = (stream or np.random.SeedSequence()).spawn(2)
+    return codes, rest
