@@ -44,14 +44,11 @@ def read_columns(cliques: Sequence[Clique], domain: TableDomain) -> list[int]:
     return sorted({column for clique in cliques for column in clique if column < level_column(domain)})
 
 
-class WeightedTally:
-    """Ticks of some rows, for one thread: add what is kept of ranges of entities, then read the marginals."""
+class TickTally:
+    """Ticks of some rows over columns of the given sizes, for one thread: add rows, then read the marginals."""
 
-    def __init__(self, domain: TableDomain, cliques: Sequence[Clique], weights: EntityWeights) -> None:
-        self._domain, self._weights = domain, weights
-        self._sizes = (*domain.countable_sizes, len(weights.levels), weights.max_rows)
-        self._cliques = tuple(cliques)
-        self._read = read_columns(cliques, domain)
+    def __init__(self, sizes: Sequence[int], cliques: Sequence[Clique]) -> None:
+        self._sizes, self._cliques = tuple(sizes), tuple(cliques)
         self._cover = cover(self._sizes, self._cliques)
         cells = [math.prod(self._sizes[column] for column in group) for group in self._cover.groups]
         self._sparse = {g: SparseCounts() for g, each in enumerate(cells) if each > DENSE_CELLS}
@@ -59,19 +56,8 @@ class WeightedTally:
         self._joints = JointTables.of([self._cover.groups[g] for g in self._dense], self._sizes)
         self._totals = np.zeros(self._joints.cells, np.int64)
 
-    def add_bounded(self, found: Sequence[Candidates], unit: Unit) -> None:
-        """Count what is kept of a range of entities, given all that was found of it by a `CodeView` of the columns."""
-        kept = merge(found, unit)
-        rows = rows_of_entity(kept.entity)
-        if len(rows) and rows.max() > self._weights.max_rows:
-            raise ValueError("an entity has more rows than its cap")  # what the sensitivity rests on
-        codes = np.empty((len(self._sizes), len(kept)), np.int64)
-        codes[self._read] = kept.kept.T
-        codes[level_column(self._domain)] = self._weights.level_of(rows)
-        codes[rows_column(self._domain)] = rows - 1
-        self._add(codes, self._weights.ticks_of(rows))
-
-    def _add(self, codes: np.ndarray, ticks: np.ndarray) -> None:
+    def add(self, codes: np.ndarray, ticks: np.ndarray) -> None:
+        """Count rows, given the codes of each column that a clique has, in its row, and how many ticks each row has."""
         for column in {column for group in self._cover.groups for column in group}:
             if codes.shape[1] and not 0 <= codes[column].min() <= codes[column].max() < self._sizes[column]:
                 raise ValueError(f"codes of column {column} must lie between 0 and {self._sizes[column] - 1}")
@@ -97,6 +83,32 @@ class WeightedTally:
             return joint.reshape(shape)
         place = self._dense.index(group)
         return self._totals[self._joints.offsets[place] : self._joints.offsets[place + 1]].reshape(shape)
+
+
+class WeightedTally:
+    """Ticks of some rows, for one thread: add what is kept of ranges of entities, then read the marginals."""
+
+    def __init__(self, domain: TableDomain, cliques: Sequence[Clique], weights: EntityWeights) -> None:
+        self._domain, self._weights = domain, weights
+        self._sizes = (*domain.countable_sizes, len(weights.levels), weights.max_rows)
+        self._read = read_columns(cliques, domain)
+        self._tally = TickTally(self._sizes, cliques)
+
+    def add_bounded(self, found: Sequence[Candidates], unit: Unit) -> None:
+        """Count what is kept of a range of entities, given all that was found of it by a `CodeView` of the columns."""
+        kept = merge(found, unit)
+        rows = rows_of_entity(kept.entity)
+        if len(rows) and rows.max() > self._weights.max_rows:
+            raise ValueError("an entity has more rows than its cap")  # what the sensitivity rests on
+        codes = np.empty((len(self._sizes), len(kept)), np.int64)
+        codes[self._read] = kept.kept.T
+        codes[level_column(self._domain)] = self._weights.level_of(rows)
+        codes[rows_column(self._domain)] = rows - 1
+        self._tally.add(codes, self._weights.ticks_of(rows))
+
+    def marginals(self) -> list[np.ndarray]:
+        """Ticks of each clique, its axes in the clique's own order."""
+        return self._tally.marginals()
 
 
 def rows_of_entity(entity: Hashes) -> np.ndarray:

@@ -28,13 +28,16 @@ class _Complaint:
     text: str
 
 
-def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
-    """Raise one SpecError that names every column the table lacks, has twice, or has in a wrong type."""
+def check_columns(schema: pa.Schema, spec: ReleaseSpec, keys: Sequence[str] = (), table: str = "") -> None:
+    """Raise one SpecError that names every column the table lacks, has twice, or has in a wrong type.
+
+    `keys` lead from one table to another; `table` is what the table is called where there are several.
+    """
     unit = spec.privacy.protected_unit
     modelled = {name: column for name, column in spec.columns.items() if is_read(column)}
     complaints: list[_Complaint] = []
-    for name in dict.fromkeys([*modelled, *([unit.entity] if unit.entity else [])]):
-        role = "entity column" if name == unit.entity else "column"
+    for name in dict.fromkeys([*modelled, *([unit.entity] if unit.entity else []), *keys]):
+        role = "entity column" if name == unit.entity else "key column" if name in keys else "column"
         found = schema.get_all_field_indices(name)
         if not found:
             complaints.append(_Complaint(name, f"the table has no {role} {name!r}{_nearest(name, schema.names)}"))
@@ -49,7 +52,7 @@ def check_columns(schema: pa.Schema, spec: ReleaseSpec) -> None:
     if complaints:
         names = ", ".join(complaint.column for complaint in complaints)
         raise SpecError(
-            "; ".join(complaint.text for complaint in complaints),
+            f"{table}: " * bool(table) + "; ".join(complaint.text for complaint in complaints),
             f"correct {names} in the spec, or give the source a view with the columns the spec declares",
         )
 

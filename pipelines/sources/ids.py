@@ -27,20 +27,25 @@ from understudy.pipelines.table.reading.arrow import text_buffers
 _PURPOSE = "entity"
 
 
-def read_ids(values: pa.Array, as_text: bool, key: bytes) -> tuple[np.ndarray, Hashes]:
-    """Whether each value is an id, and its hash (arbitrary where it is none). Never raises on data."""
+def read_ids(values: pa.Array, as_text: bool, key: bytes, across_types: bool = False) -> tuple[np.ndarray, Hashes]:
+    """Whether each value is an id, and its hash (arbitrary where it is none). Never raises on data.
+
+    `across_types`: a number and its text are one id, as keys are by which tables of different sources name each other.
+    """
     while isinstance(values, pa.ExtensionArray) or pa.types.is_run_end_encoded(values.type):
         values = values.storage if isinstance(values, pa.ExtensionArray) else pc.run_end_decode(values)
     if pa.types.is_dictionary(values.type):
-        return _looked_up(values, as_text, key)
+        return _looked_up(values, as_text, key, across_types)
     known = np.asarray(values.is_valid())
     if not is_key(values.type) or pa.types.is_null(values.type):
         return np.zeros(len(values), np.bool_), hash_rows(np.zeros((len(values), 0), np.uint8), key, _PURPOSE)
-    words = _words(values)
+    words = None if across_types else _words(values)
     if words is not None:
         if pa.types.is_floating(values.type):
             known = known & ~np.isnan(words.view(np.float64))
         return known, hash_rows(words.view(np.uint8).reshape(len(words), 8), key, _PURPOSE)
+    if pa.types.is_floating(values.type):
+        known, values = known & ~np.asarray(pc.fill_null(pc.is_nan(values), True)), _whole_ones_plain(values)
     offsets, data = text_buffers(_text(values))
     if as_text:
         named = np.empty(len(values), np.bool_)
@@ -75,8 +80,8 @@ def spelled_alike(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np
     return spans, spelled, named
 
 
-def _looked_up(values: pa.DictionaryArray, as_text: bool, key: bytes) -> tuple[np.ndarray, Hashes]:
-    known, hashes = read_ids(values.dictionary, as_text, key)
+def _looked_up(values: pa.DictionaryArray, as_text: bool, key: bytes, across_types: bool) -> tuple[np.ndarray, Hashes]:
+    known, hashes = read_ids(values.dictionary, as_text, key, across_types)
     table = Hashes(np.append(hashes.high, np.uint64(0)), np.append(hashes.low, np.uint64(0)))
     places = pc.fill_null(pc.cast(values.indices, pa.int64()), len(known)).to_numpy(zero_copy_only=False)
     return np.append(known, False)[places], table[places]
@@ -95,6 +100,14 @@ def _words(values: pa.Array) -> np.ndarray | None:
         numbers = values.view(pa.int32() if type_.bit_width == 32 else pa.int64())
         return np.ascontiguousarray(pc.fill_null(pc.cast(numbers, pa.int64()), 0).to_numpy(zero_copy_only=False))
     return None
+
+
+def _whole_ones_plain(values: pa.Array) -> pa.Array:
+    """Doubles as text, whole ones by their digits alone."""
+    doubles = pc.fill_null(pc.cast(values, pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+    whole = (np.abs(doubles) < 2.0**53) & (np.floor(doubles) == doubles)
+    digits = pc.cast(pa.array(np.where(whole, doubles, 0.0).astype(np.int64)), pa.large_string())
+    return pc.if_else(pa.array(whole), digits, pc.cast(pa.array(doubles), pa.large_string()))
 
 
 def _text(values: pa.Array) -> pa.LargeStringArray:

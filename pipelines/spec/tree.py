@@ -175,6 +175,12 @@ class Tree:
         parent = self.table(name).parent
         return () if parent is None else (self.table(parent), *self.above(parent))
 
+    def keys_read(self, name: str) -> tuple[str, ...]:
+        """The key columns of a table that are read: its own if tables lie below, and its parent's."""
+        table = self.table(name)
+        own = table.key if self.children(name) else None
+        return tuple(key for key in (own, table.by) if key is not None)
+
     def most_rows(self, name: str) -> int:
         """That a root can have of a table, once everything is bounded."""
         return math.prod(table.max_rows for table in (self.table(name), *self.above(name)))

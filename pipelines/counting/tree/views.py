@@ -118,13 +118,6 @@ def gap_edges(column: DomainColumn) -> tuple[float, ...]:
     return (*edges, width)
 
 
-def order_values(numbers: np.ndarray, column: DomainColumn) -> np.ndarray:
-    """By what rows are ordered: values within the domain, NaN where there is none and the column may be null."""
-    low, high = column.ends
-    fallback = np.nan if column.nullable else float(low)
-    return np.clip(np.where(np.isfinite(numbers), numbers, fallback), float(low), float(high))
-
-
 def gap_codes(gaps: np.ndarray, edges: tuple[float, ...]) -> np.ndarray:
     """The bin of each gap; after the last one those that are not known."""
     codes = np.searchsorted(np.array(edges[1:-1]), gaps, side="right")

@@ -14,11 +14,11 @@ from understudy.pipelines.counting.tree.views import (
     gap_edges,
     levels_tell,
     number_levels,
-    order_values,
     view_facts,
     view_from,
     views_of,
 )
+from understudy.pipelines.sources.tree.rows import order_values
 from understudy.pipelines.spec.model import ReleaseSpec
 
 
