@@ -27,6 +27,8 @@ from itertools import combinations, product
 from types import MappingProxyType
 from typing import Literal
 
+import numpy as np
+
 from understudy.pipelines.counting.groups import GroupedClique, Groupings
 from understudy.pipelines.counting.workload import Clique
 
@@ -125,6 +127,19 @@ def widest_of(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
     """Those that no other one holds: the rest can be summed out of them."""
     held = {subset for clique in cliques for subset in subsets(clique)[:-1]}
     return tuple(clique for clique in cliques if clique not in held)
+
+
+def summed_out(wanted: Sequence[Clique], counted: Sequence[Clique], tables: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Exact counts of every wanted clique, from the first counted one that holds it."""
+    homes: dict[Clique, tuple[Clique, np.ndarray]] = {}
+    for clique, table in zip(counted, tables, strict=True):
+        for subset in subsets(clique):
+            homes.setdefault(subset, (clique, table))
+    found = []
+    for clique in wanted:
+        home, table = homes[clique]
+        found.append(table.sum(axis=tuple(i for i, column in enumerate(home) if column not in clique), dtype=np.int64))
+    return found
 
 
 def subsets(clique: Clique) -> list[Clique]:

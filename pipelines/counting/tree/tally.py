@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from understudy.pipelines.counting.counting import tally_items
 from understudy.pipelines.counting.tree.views import View, ViewColumn, gap_codes
 from understudy.pipelines.counting.weighted_tally import TickTally
 from understudy.pipelines.counting.workload import Clique
-from understudy.pipelines.sources.tree.bounding import BoundedTree
+from understudy.pipelines.sources.tree.bounding import BoundedTable, BoundedTree
 from understudy.pipelines.spec.tree import TreeTable
 
 SLICE_ROWS = 1 << 17
@@ -65,7 +66,7 @@ class SeenTree:
         tally.add(codes, self.ticks // each)
 
     @property
-    def _own(self):  # type: ignore[no-untyped-def]
+    def _own(self) -> BoundedTable:
         return self.bounded.tables[self.view.table]
 
     @cached_property
@@ -97,7 +98,7 @@ class SeenTree:
             raise ValueError("a root has more rows than ticks")  # then its rows would count nothing
         return found
 
-    def _codes(self, column: int, here: np.ndarray) -> np.ndarray:
+    def _codes(self, column: int, here: np.ndarray) -> Any:
         if column >= len(self.view.columns):
             return self._numbers[self.children[column - len(self.view.columns)].name][here]
         seen = self.view.columns[column]
@@ -116,9 +117,10 @@ class SeenTree:
             case "place":
                 return self._follows[here].astype(np.int64)
             case "gap":
+                assert self._own.order is not None
                 return gap_codes(self._own.order[here] - self._own.order[here - 1], seen.edges)
 
-    def _above(self, seen: ViewColumn, here: np.ndarray) -> np.ndarray:
+    def _above(self, seen: ViewColumn, here: np.ndarray) -> Any:
         table = self.bounded.tree.table(self.view.table)
         while table.name != seen.table:
             parent = self.bounded.tables[table.name].parent

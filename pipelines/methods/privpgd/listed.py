@@ -26,7 +26,7 @@ from understudy.pipelines.counting.released import (
     residuals_by_name,
 )
 from understudy.pipelines.counting.residuals import ResidualNoise, residual_noise
-from understudy.pipelines.counting.shares import ResidualWorkload, share_out, subsets, widest_of
+from understudy.pipelines.counting.shares import ResidualWorkload, share_out, summed_out, widest_of
 from understudy.pipelines.counting.triples import TripleCounts, TriplesNoise
 from understudy.pipelines.counting.weighted_tally import level_column, rows_column
 from understudy.pipelines.counting.weights import EntityWeights, counted_unit
@@ -147,7 +147,7 @@ def measure_listed(
     counted = table.counts(wanted, weights) if weights else table.counts(wanted)
     widest, rest = counted[: len(design.counted)], counted[len(design.counted) :]
     by_number, rest = rest[: len(numbers)], rest[len(numbers) :]
-    summed = _summed_out(design.workload.measured, design.counted, widest)
+    summed = summed_out(design.workload.measured, design.counted, widest)
     by_clique = dict(zip(design.workload.measured, summed, strict=True))
     exact = residuals_by_name(summed)
     exact |= grouped_by_name([each.summed(by_clique[each.columns]) for each in design.workload.grouped])
@@ -233,19 +233,6 @@ def _without_counts(design: ListedDesign, domain: TableDomain) -> Residuals:
         counted_sizes(domain, design.weights),
         {clique: Residual(nothing, std / math.prod(shape) / one) for clique, shape, std in stds},
     )
-
-
-def _summed_out(wanted: Sequence[Clique], counted: Sequence[Clique], tables: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Exact counts of every wanted clique, from the first counted one that holds it."""
-    homes: dict[Clique, tuple[Clique, np.ndarray]] = {}
-    for clique, table in zip(counted, tables, strict=True):
-        for subset in subsets(clique):
-            homes.setdefault(subset, (clique, table))
-    found = []
-    for clique in wanted:
-        home, table = homes[clique]
-        found.append(table.sum(axis=tuple(i for i, column in enumerate(home) if column not in clique), dtype=np.int64))
-    return found
 
 
 def _total_is_public(spec: ReleaseSpec) -> bool:

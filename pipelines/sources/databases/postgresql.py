@@ -101,9 +101,10 @@ class PostgresSource(SourceBase):
     def parts(self) -> Sequence[PostgresPart] | None:
         schema, name, kind, columns = self._catalogued
         held = self._snapshot
-        if kind not in TABLES or held.pages is None:
+        pages = held.pages((schema, name, kind))
+        if kind not in TABLES or pages is None:
             return None
-        starts = range(0, max(1, held.pages), PAGES_A_PART)
+        starts = range(0, max(1, pages), PAGES_A_PART)
         ends = [*starts[1:], None]
         return [
             PostgresPart(self.database, schema, name, columns, first, end, held.snapshot)
@@ -200,7 +201,17 @@ class PostgresSource(SourceBase):
     @cached_property
     def _held(self) -> HeldSnapshot | None:
         schema, name, kind, _ = self._catalogued
-        return HeldSnapshot(self.database, schema, name, kind)
+        return HeldSnapshot(self.database, [(schema, name, kind)])
+
+    @classmethod
+    def together(cls, sources: Sequence[PostgresSource]) -> None:
+        """Tables of one database are read under one snapshot from now on; each must be open and unread."""
+        for database in dict.fromkeys(source.database for source in sources):
+            its = [source for source in sources if source.database == database]
+            located = [source._catalogued[:3] for source in its]
+            held = HeldSnapshot(database, list(dict.fromkeys(located)))
+            for source in its:
+                source.__dict__["_held"] = held
 
     def __getstate__(self) -> dict[str, Any]:
         return {"database": self.database, "table": self.table}  # a connection cannot travel, and need not

@@ -29,10 +29,15 @@ TABLES = ("r", "m")
 _LOCKABLE = ("r", "v", "p", "inherited")
 
 
-class HeldSnapshot:
-    """Keeps a read-only transaction open so that others may read what it sees, until it is closed."""
+Located = tuple[str, str, str]
+"""Schema, name and kind of a table, by the catalogue."""
 
-    def __init__(self, database: Address, schema: str, table: str, kind: str) -> None:
+
+class HeldSnapshot:
+    """Keeps a read-only transaction open so that others may read what it sees, until it is closed: one table, or
+    several in one state."""
+
+    def __init__(self, database: Address, tables: Sequence[Located]) -> None:
         import psycopg
 
         connection = None
@@ -41,19 +46,27 @@ class HeldSnapshot:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.read_only = True
             connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
-            connection.execute(_lock(schema, table, kind))
+            for located in sorted(tables, key=lambda each: each[2] not in _LOCKABLE):
+                connection.execute(_lock(*located))
             self.snapshot = str(connection.execute("SELECT pg_catalog.pg_export_snapshot()").fetchone()[0])
-            self.pages: int | None = None
-            if kind in TABLES:  # asked after the snapshot was taken: it can only see rows on pages that exist by now
-                size = "SELECT pg_catalog.pg_relation_size(pg_catalog.format('%%I.%%I', %s::text, %s::text)::regclass)"
-                bytes_ = int(connection.execute(size, [schema, table]).fetchone()[0])
-                page = int(connection.execute("SHOW block_size").fetchone()[0])
-                self.pages = -(-bytes_ // page)
+            # Asked after the snapshot was taken: it can only see rows on pages that exist by now.
+            self._pages = {each: _pages(connection, each) for each in tables if each[2] in TABLES}
         except psycopg.Error as problem:
             if connection is not None:
                 connection.close()
             raise explained(problem, database, SourceError, DOING, connection is None) from None
         self.close = weakref.finalize(self, connection.close)
+
+    def pages(self, located: Located) -> int | None:
+        """Of one of the tables; a view has none."""
+        return self._pages.get(located)
+
+
+def _pages(connection: Any, located: Located) -> int:
+    size = "SELECT pg_catalog.pg_relation_size(pg_catalog.format('%%I.%%I', %s::text, %s::text)::regclass)"
+    bytes_ = int(connection.execute(size, list(located[:2])).fetchone()[0])
+    page = int(connection.execute("SHOW block_size").fetchone()[0])
+    return -(-bytes_ // page)
 
 
 def _lock(schema: str, table: str, kind: str) -> Any:

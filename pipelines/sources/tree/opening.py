@@ -1,4 +1,10 @@
-"""The sources of a tree, opened together: one for each table, closed together."""
+"""The sources of a tree, opened together: one for each table, closed together, and in one state where that can be had.
+
+Files are pinned when they are opened, all of them before the first is read, so whatever is read is the state that they
+were in together at that moment, or reading fails. Tables of one PostgreSQL database are read under one exported
+snapshot. Other databases give every table in one statement, hence in one state each: between two of them somebody may
+write, and a row whose parent was not read yet, or is not there any more, is nobody's. The bounds hold in any case.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +54,10 @@ def checked_tree(tree: TreeSource, spec: ReleaseSpec) -> TreeSource:
         unless_sound.callback(tree.close)
         for name, source in tree.tables.items():
             check_columns(source.schema(), spec.table(name), spec.tree.keys_read(name), name)
+        for kind in dict.fromkeys(type(source) for source in tree.tables.values()):
+            if (together := getattr(kind, "together", None)) is not None:
+                together([source for source in tree.tables.values() if type(source) is kind])
+        tree.snapshot_id()  # files are pinned from here on
         unless_sound.pop_all()
     return tree
 

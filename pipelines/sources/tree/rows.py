@@ -59,14 +59,14 @@ class Reader:
             batch, parent = _taken(batch, parent != NOBODY), parent[parent != NOBODY]
         elif self.key is not None:  # a root without a key is nobody
             batch = _taken(batch, self._ids(batch, self.key)[0])
-        known, key = self._ids(batch, self.key) if self.key is not None else (None, None)
+        has_key, key = self._ids(batch, self.key) if self.key is not None else (None, None)
         codes = np.empty((batch.num_rows, len(self.domain.columns)), self.type)
         for place, column in enumerate(self.domain.columns):
             codes[:, place] = encode_column(batch.column(column.name), column)
         order = None
         if self.order is not None:
             order = order_values(read_numbers(batch.column(self.order.name), self.order), self.order)
-        return TreeRows(codes, parent, known, key, order)
+        return TreeRows(codes, parent, has_key, key, order)
 
     def _ids(self, batch: pa.RecordBatch, column: str) -> tuple[np.ndarray, Hashes]:
         return read_ids(batch.column(column), self.ids_are_text, self.hash_key, across_types=True)
@@ -141,7 +141,7 @@ def _gathered(parts: Sequence[Part], reader: Reader, threads: int) -> list[TreeR
     queue, lock, failed = _batches(parts, reader.columns), threading.Lock(), threading.Event()
 
     def work(_: int) -> list[TreeRows]:
-        found = []
+        found: list[TreeRows] = []
         while True:
             with lock:
                 batch = None if failed.is_set() else next(queue, None)
