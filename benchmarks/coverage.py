@@ -4,7 +4,8 @@ Figures `coverage.<set>.<epsilon>.<kind>.held`, the share of 95% intervals for t
 answers, and `.width`, their mean width beside that of answering the same question alone with the whole budget
 (`alone`); `coverage.<set>.all.<kind>.held` over all epsilons. Groups of a question count if they have 1% of the rows;
 smaller ones are in `coverage.<set>.small.<kind>.held`. `empty` are cells that no row is in. The measurement is that of
-method privpgd with all pairs, its noise drawn as the flow draws it.
+method privpgd with all pairs, its noise drawn as the flow draws it. The set `workers` has columns of 100 and 400 codes,
+which are measured in groups of neighbours too.
 
 `coverage.ols.<set>.<coefficient>.held` and `.width`: least squares at epsilon 1; the peer, `rows`, is how often the
 intervals of a statistics package, computed from synthetic rows, hold the same coefficient.
@@ -30,7 +31,7 @@ import pyarrow as pa
 
 from benchmarks.support.figures import Figures
 from benchmarks.support.strategies import DELTA, grid, residual_draws
-from benchmarks.support.tables import CodedTable, load_tables
+from benchmarks.support.tables import CodedTable, load_tables, workers
 from understudy.pipelines.counting.counting import count_marginals
 from understudy.pipelines.counting.mechanism import noise_multiplier
 from understudy.pipelines.counting.released import RESIDUALS, residual_facts, residuals_by_name
@@ -39,6 +40,7 @@ from understudy.pipelines.counting.shares import subsets
 from understudy.pipelines.inference.answers import Answer
 from understudy.pipelines.inference.axes import group_value
 from understudy.pipelines.inference.estimating import Told, estimate
+from understudy.pipelines.inference.grouped import with_groups
 from understudy.pipelines.inference.question import parse_question
 from understudy.pipelines.inference.regression import ols, parse_formula
 from understudy.pipelines.inference.residuals import residuals_of
@@ -86,7 +88,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     figures = Figures(args.only)
-    for table in load_tables(args.data):
+    wide = workers(args.data)
+    for table in [*load_tables(args.data), *([] if wide is None else [wide])]:
         if figures.wants(f"coverage.{table.name}."):
             _cover(table, figures, args)
         if table.name in REGRESSIONS and figures.wants(f"coverage.ols.{table.name}."):
@@ -333,7 +336,7 @@ def _income_gap(spec: ReleaseSpec, rows: pa.Table, figures: Figures, releases: i
     asked = parse_question("mean(PINCP) by SEX difference from 2")
 
     def answer(arrays: dict[str, np.ndarray]) -> tuple[Told, Answer]:
-        told = Told(residuals_of(Measurement(RESIDUALS, facts, arrays)), domain.columns)
+        told = Told(with_groups(residuals_of(Measurement(RESIDUALS, facts, arrays))), domain.columns)
         [found] = estimate(asked, told)
         return told, found
 

@@ -204,7 +204,8 @@ def zipf(values: int = 1_000_000, rows: int = 10_000_000) -> None:
     """Streams the rows and draws; prints seconds, megabytes, how many values there were and how many were found."""
     from understudy.pipelines.discovery.mechanism import Question, discovery_noise, shown_values
     from understudy.pipelines.discovery.observing import Looking
-    from understudy.pipelines.discovery.tallying import UNITS, VALUES, Asked, question_name, tally_table
+    from understudy.pipelines.discovery.tally import UNITS, VALUES, Asked, question_name
+    from understudy.pipelines.discovery.tallying import tally_table
     from understudy.pipelines.privacy.noise.rounded import operating_system_randomness
     from understudy.pipelines.privacy.relation import Relation, Unit
 

@@ -11,12 +11,14 @@ from pathlib import Path
 
 from prefect.runtime import flow_run
 
+from understudy.pipelines.discovery.tallying import tally_table
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.ledger import Charge
 from understudy.pipelines.releasing.books import Books
-from understudy.pipelines.releasing.discovering import Terms, buy_domain, require_affordable
+from understudy.pipelines.releasing.discovering import Tallying, Terms, buy_domain, require_affordable
 from understudy.pipelines.releasing.domains import Known, known_domain
 from understudy.pipelines.releasing.measuring import named_source
+from understudy.pipelines.releasing.policy import Policy, scheduler_of
 from understudy.pipelines.sources.identity import source_identity
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.preflight import check_ready
@@ -45,10 +47,19 @@ def discover(
     try:
         known = buy_domain(
             spec, price, lambda assumed: closing(named_source(assumed, base)), books, terms,
-            on_event=lambda what, charge: happened.append((what, charge)),
+            on_event=lambda what, charge: happened.append((what, charge)), tallying=_tallying(spec),
         )  # fmt: skip
     finally:
         for what, charge in happened:
             announce_charge(what, charge)
     fault_point("after_discover")
     return known
+
+
+def _tallying(spec: ReleaseSpec) -> Tallying:
+    """Which engine sums up can change nothing but the time."""
+    if spec.compute.engine != "dask":
+        return tally_table
+    from understudy.tasks.engines.dask_discovery import DaskTallying
+
+    return DaskTallying(scheduler_of(spec, Policy.from_environment()))

@@ -10,12 +10,14 @@ import numpy as np
 
 from benchmarks.papers import privpgd_metrics as metrics
 from benchmarks.support.tables import CodedTable
-from understudy.pipelines.counting.groups import groupings
+from understudy.pipelines.counting.groups import GroupedClique, groupings
 from understudy.pipelines.counting.lifted import Residual, Residuals, centred_counts
 from understudy.pipelines.counting.mechanism import MarginalNoise, noise_multiplier
 from understudy.pipelines.counting.released import (
+    GROUPED,
     RESIDUALS,
     grouped_by_name,
+    grouped_facts,
     marginals_by_name,
     released_residuals,
     residuals_by_name,
@@ -24,6 +26,7 @@ from understudy.pipelines.counting.residuals import residual_noise
 from understudy.pipelines.counting.shares import ResidualWorkload, share_out
 from understudy.pipelines.counting.triples import TripleCounts, candidate_triples, triples_noise
 from understudy.pipelines.counting.workload import Clique, noise_stds
+from understudy.pipelines.inference.grouped import with_groups
 from understudy.pipelines.inference.residuals import residuals_of
 from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
 from understudy.pipelines.privacy.measurement import Measurement
@@ -84,22 +87,37 @@ def residual_draws(
     Where only some column sets are `needed`, only those are drawn, at the noise they have beside all others: noise is
     independent between sets.
     """
-    asked = list(combinations(range(len(table.sizes)), 2))
     z = noise_multiplier(Budget(epsilon, DELTA), Relation.ADD_REMOVE, "rounded")
-    workload = share_out(asked, table.sizes, z)
-    shapes = [tuple(table.sizes[column] for column in clique) for clique in workload.measured]
-    noise = residual_noise(shapes, workload.shares, (), z, Relation.ADD_REMOVE, Unit(), "rounded")
-    kept = [place for place, clique in enumerate(workload.measured) if needed is None or clique in needed]
-    sets, shapes, stds = ([of[place] for place in kept] for of in (workload.measured, shapes, noise.stds))
+    workload, sizes = _workload(table, 2, z), tuple(table.sizes)
+    shares = (*workload.shares, *workload.grouped_shares)
+    noise = residual_noise(workload.shapes(sizes), shares, (), z, Relation.ADD_REMOVE, Unit(), "rounded")
+    every = [*workload.measured, *workload.grouped]
+    kept = [place for place, each in enumerate(every) if needed is None or _columns(each) in needed]
+    shapes, stds = ([of[place] for place in kept] for of in (noise.shapes, noise.stds))
     noise = replace(noise, shapes=tuple(shapes), stds=tuple(stds))
-    exact = residuals_by_name(count(table, codes, sets))
-    facts = {"cliques": sets, "asked": workload.asked, "sizes": table.sizes, "stds": stds, "public_total": None}
+    sets = [each for each in (every[place] for place in kept) if not isinstance(each, GroupedClique)]
+    grouped = [each for each in (every[place] for place in kept) if isinstance(each, GroupedClique)]
+    tables = dict(zip(sets, count(table, codes, sets), strict=True))
+    exact = residuals_by_name(list(tables.values()))
+    exact |= grouped_by_name([each.summed(tables[each.columns]) for each in grouped])
+    facts = {
+        "cliques": sets,
+        "asked": workload.asked,
+        "sizes": table.sizes,
+        "stds": stds[: len(sets)],
+        "public_total": None,
+        GROUPED: grouped_facts(grouped, stds[len(sets) :]),
+    }
 
     def draw() -> Residuals:
         drawn = noise.draw(exact, operating_system_randomness())
-        return residuals_of(Measurement(RESIDUALS, facts, drawn))
+        return with_groups(residuals_of(Measurement(RESIDUALS, facts, drawn)))
 
     return draw
+
+
+def _columns(each: Clique | GroupedClique) -> Clique:
+    return each.columns if isinstance(each, GroupedClique) else each
 
 
 def _workload(

@@ -103,6 +103,23 @@ def people(data: Path) -> CodedTable | None:
     return _assemble("people", parts, "HICOV")
 
 
+def workers(data: Path) -> CodedTable | None:
+    """ACS 2024, who works in New York: income and age in so many bins that groups of neighbours are measured too."""
+    path = data / "pums2024" / "ny.parquet"
+    if not path.exists():
+        return None
+    frame = pd.read_parquet(path)
+    frame = frame[(frame["AGEP"] > 16) & (frame["WKHP"] >= 1) & (frame["PINCP"] > 100)]
+    parts = {
+        "PINCP": _binned(frame["PINCP"], 0, 200_000, 400),
+        "AGEP": _binned(frame["AGEP"], 0, 100, 100),
+        "WKHP": _binned(frame["WKHP"], 0, 100, 20),
+    }
+    for column, last in {"SEX": 2, "RAC1P": 9, "MAR": 5, "HICOV": 2}.items():
+        parts[column] = _listed(frame[column], range(1, last + 1), ordered=False)
+    return _assemble("workers", parts, "HICOV")
+
+
 def diabetes(data: Path) -> CodedTable | None:
     """Diabetes 130-US hospitals: is the patient readmitted within 30 days?"""
     path = data / "diabetes130" / "diabetic_data.csv.gz"

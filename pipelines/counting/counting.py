@@ -32,6 +32,7 @@ from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.tensors import rows_at_once
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class Counting(Protocol):
@@ -65,25 +66,38 @@ def tally_items(
     items: Iterable[Item], add: Callable[[Kind, Item], None], made: Callable[[], Kind], threads: int | None = None
 ) -> list[np.ndarray]:
     """The same, with a tally of any kind for each thread."""
+
+    def work(mine: Iterator[Item]) -> list[np.ndarray]:
+        tally = made()
+        for item in mine:
+            add(tally, item)
+        return tally.marginals()
+
+    return add_counts(share_out(items, work, threads or usable_cores()))
+
+
+def share_out(items: Iterable[Item], work: Callable[[Iterator[Item]], Result], threads: int) -> list[Result]:
+    """What each thread makes of the items that it takes, one by one, from all."""
     queue, lock, failed = iter(items), threading.Lock(), threading.Event()
     done = object()
 
-    def work(_: int) -> list[np.ndarray]:
-        tally = made()
+    def taken() -> Iterator[Item]:
         while True:
             with lock:
                 item = done if failed.is_set() else next(queue, done)
             if item is done:
-                return tally.marginals()
-            try:
-                add(tally, item)  # type: ignore[arg-type]
-            except BaseException:
-                failed.set()  # so that the other threads do not read the rest of the table in vain
-                raise
+                return
+            yield item  # type: ignore[misc]
 
-    workers = threads or usable_cores()
-    with ThreadPoolExecutor(workers) as pool:
-        return add_counts(list(pool.map(work, range(workers))))
+    def guarded(_: int) -> Result:
+        try:
+            return work(taken())
+        except BaseException:
+            failed.set()  # so that the other threads do not read the rest of the table in vain
+            raise
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(guarded, range(threads)))
 
 
 def add_part(tally: Tally, part: Part, domain: TableDomain, batch_rows: int) -> None:

@@ -19,7 +19,7 @@ from understudy.pipelines.discovery.found import SURE, Found
 from understudy.pipelines.discovery.grid import COARSE_CELLS, FINE_CELLS
 from understudy.pipelines.discovery.mechanism import DiscoveryNoise, Question, discovery_noise
 from understudy.pipelines.discovery.observing import Looking
-from understudy.pipelines.discovery.tallying import COARSE, FINE, UNITS, VALUES, Asked, question_name
+from understudy.pipelines.discovery.tally import COARSE, FINE, UNITS, VALUES, Asked, question_name
 from understudy.pipelines.privacy.events import Approximate, Event, Gaussian
 from understudy.pipelines.privacy.mechanism import PlannedCharge
 from understudy.pipelines.privacy.relation import Budget

@@ -10,7 +10,7 @@ import numpy as np
 
 from understudy.pipelines.discovery.grid import FINE_CELLS, MISSING, WORD, ZERO, Masses
 from understudy.pipelines.discovery.mechanism import shown_values
-from understudy.pipelines.discovery.tallying import COARSE, FINE, UNITS, VALUES, question_name
+from understudy.pipelines.discovery.tally import COARSE, FINE, UNITS, VALUES, question_name
 from understudy.pipelines.privacy.measurement import Measurement
 
 SURE = 5.0

@@ -31,6 +31,8 @@ from understudy.pipelines.inference.answers import LEVEL
 from understudy.pipelines.inference.answers import told as written
 from understudy.pipelines.inference.axes import axis_of, group_value
 from understudy.pipelines.inference.estimating import Told
+from understudy.pipelines.inference.grouped import Joined
+from understudy.pipelines.inference.grouped_noise import Alone, GroupNoise
 from understudy.pipelines.inference.intervals import Interval, deviations, of_difference, of_sum
 from understudy.pipelines.inference.sums import NotMeasured
 
@@ -270,16 +272,24 @@ class _Scores:
         total = every_alpha * every_rho + sum((together[c] / told.sizes[c] for c in alpha), np.zeros(count))
         covariance = told.by_clique[()].std ** 2 * np.outer(total, total)
         wide = [c for c in alpha if told.sizes[c] > 1]
+        in_groups, alone = GroupNoise(told, 1, count), {}
         for c in wide:
             single = alpha[c] * (rho[c] + every_rho - levels[c]) + np.outer(every_alpha - means[c], rho[c])
             single = single - single.mean(axis=1, keepdims=True)
             covariance += told.by_clique[(c,)].std ** 2 * single @ single.T
+            alone[c] = Alone(single[None])
         for place, c in enumerate(wide):
             for d in wide[place + 1 :]:
                 part = self._squares[c] * float(beyond[d] @ beyond[d]) + self._squares[d] * float(beyond[c] @ beyond[c])
                 part = part + np.outer(together[c], together[d]) + np.outer(together[d], together[c])
-                covariance += told.by_clique[(c, d)].std ** 2 * part
-        return np.asarray(covariance)
+                residual = told.by_clique[(c, d)]
+                covariance += residual.std**2 * part
+                if isinstance(residual, Joined):
+                    one, other = residual.axes
+                    ours, theirs = one.coordinates(around[c]), other.coordinates(around[d])
+                    table = ours[:, :, None] * other.coordinates(beyond[d])
+                    in_groups.table((c, d), (table + one.coordinates(beyond[c])[:, None] * theirs[:, None, :])[None])
+        return np.asarray(covariance + in_groups.finished(alone, total[None])[0])
 
     @cached_property
     def _alpha(self) -> dict[int, FloatArray]:

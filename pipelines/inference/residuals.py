@@ -40,7 +40,11 @@ def residuals_of(measured: Measurement) -> Residuals:
         exact = residual.std == 0  # a public number of rows
         std = 0.0 if exact else math.sqrt(residual.std**2 + ROUNDING / cells**2)
         found[clique] = Residual(residual.counts, std)
-    return Residuals(told.asked, told.sizes, found)
+    grouped = {
+        each: Residual(residual.counts, math.sqrt(residual.std**2 + ROUNDING / residual.counts.size**2))
+        for each, residual in told.grouped.items()
+    }
+    return Residuals(told.asked, told.sizes, found, grouped)
 
 
 def _without_level(told: Residuals) -> Residuals:

@@ -25,6 +25,8 @@ import numpy.typing as npt
 
 from understudy.pipelines.counting.lifted import Residuals
 from understudy.pipelines.counting.workload import Clique
+from understudy.pipelines.inference.grouped import GroupedAxis, Joined
+from understudy.pipelines.inference.grouped_noise import Alone, GroupNoise
 
 FloatArray = npt.NDArray[np.float64]
 NEGLIGIBLE = 1e-12
@@ -42,10 +44,12 @@ class NotMeasured(Exception):
 @dataclass(frozen=True, eq=False)
 class Sums:
     """Of outer groups o and inner groups i the sums j: `values[o, i, j]`; `noise[o, i, j, i', j']` is their covariance
-    within each outer group, of the first sums only where no more was asked for."""
+    within each outer group, of the first sums only where no more was asked for. `of_total[o, i, j]` times the variance
+    of the number of rows is their covariance with that number."""
 
     values: FloatArray
     noise: FloatArray
+    of_total: FloatArray
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,10 @@ def sums(told: Residuals, columns: Clique, functions: FloatArray, grouping: Grou
     first = many if noisy is None else noisy
     values = np.zeros((outer, inner, many))
     noise = np.zeros((outer, inner, first, inner, first))
+    of_total = np.zeros((outer, inner, first))
     largest = float(np.abs(functions).max(initial=0.0))
+    joined = any(isinstance(told.by_clique.get(clique), Joined) for clique in _subsets(columns))
+    in_groups = _InGroups(told, grouping, outer, inner, first) if joined else None
     for order_ in range(len(rest) + 1):
         for kept in combinations(rest, order_):
             part = _averaged(arranged, len(groups), rest, kept, told.sizes)
@@ -92,9 +99,86 @@ def sums(told: Residuals, columns: Clique, functions: FloatArray, grouping: Grou
                 residual = told.by_clique[clique]
                 values += _applied(flat, _along(residual.counts, clique, held, kept, groups, told), held, groups, told)
                 kernel += residual.std**2 * _kernel(held, grouping, told.sizes)
+                if not clique:
+                    of_total = flat[:, :, :first, 0] / math.prod(_sizes(groups, told))
+                if in_groups is not None:
+                    in_groups.add(clique, held, kept, flat[:, :, :first])
             first_ones = flat[:, :, :first]
             noise += np.einsum("oijc,okmc,oik->oijkm", first_ones, first_ones, kernel, optimize=True)
-    return Sums(values, noise)
+    if in_groups is not None:
+        noise, of_total = noise + in_groups.noise(), in_groups.of_total.reshape(of_total.shape)
+    return Sums(values, noise, of_total)
+
+
+class _InGroups:
+    """What is different about the noise where residuals were joined with groups of neighbours (grouped.py)."""
+
+    def __init__(self, told: Residuals, grouping: Grouping, outer: int, inner: int, many: int) -> None:
+        self._told, self._grouping = told, grouping
+        self._shape = outer, inner, many
+        self._joined = GroupNoise(told, outer, inner * many)
+        self._alone: dict[int, Alone] = {}
+        self._total = np.zeros((outer, inner * many))
+        parts = zip((grouping.outer, grouping.inner), (outer, inner), strict=True)
+        self._codes = {
+            column: (side, codes)
+            for side, (part, size) in enumerate(parts)
+            for column, codes in zip(part, _codes(size, _sizes(part, told)), strict=True)
+        }
+
+    def add(self, clique: Clique, held: Clique, kept: Clique, flat: FloatArray) -> None:
+        """Of a set of columns, those `held` by groups and those `kept` in the functions."""
+        outer, inner, many = self._shape
+        lacked = [column for column in self._grouping.columns if column not in held]
+        functions = flat.reshape(outer, inner * many, -1) / math.prod(_sizes(lacked, self._told))
+        residual = self._told.by_clique[clique]
+        if not clique:
+            self._total = functions[:, :, 0]
+        elif len(clique) == 1:
+            code = None if kept else np.broadcast_to(self._code(held[0]), functions.shape[:2])
+            self._alone[clique[0]] = Alone(functions if kept else functions[:, :, 0], code)
+        elif isinstance(residual, Joined):
+            axes = dict(zip(clique, residual.axes, strict=True))
+            if not held:
+                table = functions.reshape(*functions.shape[:2], *_sizes(kept, self._told))
+                table = np.moveaxis(axes[kept[0]].coordinates(np.moveaxis(table, 2, -1)), -1, 2)
+                table = axes[kept[1]].coordinates(table)
+                self._joined.table(clique, table if kept == clique else table.swapaxes(2, 3))
+                return
+            parts = {column: self._indicators(column, axes[column]) for column in held}
+            if kept:
+                parts[kept[0]] = axes[kept[0]].coordinates(functions)
+            else:
+                parts[held[0]] = parts[held[0]] * functions
+            self._joined.pair(clique, *(parts[column] for column in clique))
+
+    def noise(self) -> FloatArray:
+        outer, inner, many = self._shape
+        return self._joined.finished(self._alone, self._total).reshape(outer, inner, many, inner, many)
+
+    @property
+    def of_total(self) -> FloatArray:
+        """After `noise`."""
+        return self._total + self._joined.of_total
+
+    def _code(self, column: int) -> npt.NDArray[np.int64]:
+        """Of the groups, [o, 1] or [1, k]."""
+        side, codes = self._codes[column]
+        return codes[:, None] if side == 0 else np.repeat(codes, self._shape[2])[None]
+
+    def _indicators(self, column: int, axis: GroupedAxis) -> FloatArray:
+        """Coordinates of the indicator of each group's code, [o, 1 or k, coordinates]."""
+        basis = np.eye(axis.size) - 1 / axis.size if axis.basis is None else axis.basis
+        found = basis[self._code(column)]
+        return np.broadcast_to(found, (self._shape[0], *found.shape[1:]))
+
+
+def _sizes(columns: Sequence[int], told: Residuals) -> list[int]:
+    return [told.sizes[column] for column in columns]
+
+
+def _codes(groups: int, sizes: Sequence[int]) -> Sequence[npt.NDArray[np.int64]]:
+    return np.unravel_index(np.arange(groups), sizes) if sizes else ()
 
 
 def _subsets(columns: Clique) -> list[Clique]:

@@ -5,7 +5,7 @@ Everything on it is public: the manifest, the synthetic rows, and noisy measurem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -14,19 +14,23 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.counting.counting import count_marginals
-from understudy.pipelines.counting.released import LEVEL
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.stating import at_most
-from understudy.pipelines.publishing.manifest import Manifest, NoiseFact
+from understudy.pipelines.publishing.card_tables import (
+    agreement_table,
+    events_table,
+    noise_table,
+    sample_table,
+    schema_table,
+)
+from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.samples import sample_grid
-from understudy.pipelines.publishing.svg import bar_chart, budget_gauge, heat_map
+from understudy.pipelines.publishing.svg import bar_chart, budget_gauge, heat_map, tree_drawing
 from understudy.pipelines.publishing.verdict_section import verdict_section
 from understudy.pipelines.table.coding.encode import EncodedBatch
-from understudy.pipelines.table.domain import TableDomain, TensorDomain
+from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.synthetic import Synthetic
 
-SAMPLE_ROWS = 8
-MOST_AGREEMENTS = 12
 MOST_DEPENDENCE_COLUMNS = 24
 LEGIBLE = 56
 """Pixels of the screen that a small picture is blown up to."""
@@ -47,7 +51,21 @@ def render_card(
     agreements: Sequence[Agreement],
     spent_before: float,
 ) -> str:
-    table, domain, encoded = synthetic.table, synthetic.domain, synthetic.codes
+    return render_tables({"": synthetic}, {"": measured}, manifest, agreements, spent_before)
+
+
+def render_tables(
+    tables: Mapping[str, Synthetic],
+    measured: Mapping[str, dict[str, MeasuredColumn]],
+    manifest: Manifest,
+    agreements: Sequence[Agreement],
+    spent_before: float,
+) -> str:
+    """Of several tables, each under its name; one that is alone has none."""
+
+    def by_table(section: Callable[[str, Synthetic], str]) -> str:
+        return "".join(_named(name) + section(name, synthetic) for name, synthetic in tables.items())
+
     template = files(__package__).joinpath("card_template.html").read_text(encoding="utf-8")
     fields = {
         "name": escape(manifest.name),
@@ -68,22 +86,50 @@ def render_card(
         "cap_delta": escape(manifest.account.cap_delta),
         "account": escape(manifest.account.name),
         "steps": "".join(f"<li>{escape(step)}</li>" for step in manifest.steps),
-        "verdict": verdict_section(manifest),
+        "verdict": verdict_section(manifest) + _tree(manifest),
         "quality": _quality(manifest) + _unlisted(manifest) + _left_out(manifest),
-        "distributions": _distributions(encoded.columns, domain, measured),
-        "pictures": _pictures(table, domain),
-        "dependence": _dependence(encoded, domain),
-        "agreement": _agreement_table(agreements),
-        "noise": _noise_table(manifest, domain),
-        "schema": _schema_table(manifest, domain),
-        "sample": _sample_table(table, domain),
-        "events": _events_table(manifest),
+        "distributions": by_table(lambda name, one: _distributions(one.codes.columns, one.domain, measured[name])),
+        "pictures": "".join(_pictures(one.table, one.domain) for one in tables.values()),
+        "dependence": by_table(lambda name, one: _dependence(one.codes, one.domain)),
+        "agreement": agreement_table(agreements),
+        "noise": noise_table(manifest, _counted_names(tables)),
+        "schema": by_table(lambda name, one: schema_table(manifest, one.domain, name)),
+        "sample": by_table(lambda name, one: sample_table(one.table, one.domain)),
+        "events": events_table(manifest),
         "spec_hash": manifest.spec_hash,
         "versions": escape(", ".join(f"{name} {number}" for name, number in manifest.versions.items())),
     }
     for key, value in fields.items():
         template = template.replace("{{ " + key + " }}", value)
     return template
+
+
+def _named(table: str) -> str:
+    return f'<h3 class="table">{escape(table)}</h3>' if table else ""
+
+
+def _tree(manifest: Manifest) -> str:
+    """How several tables hang together; nothing for one that is alone."""
+    if not manifest.tables:
+        return ""
+    depths: dict[str, int] = {}
+    nodes = []
+    for fact in manifest.tables:
+        depths[fact.name] = 0 if fact.parent is None else depths[fact.parent] + 1
+        below = f", up to {fact.max_rows:,} of one row of {fact.parent}" if fact.parent is not None else ""
+        nodes.append((fact.name, depths[fact.name], f"{fact.rows:,} rows x {len(fact.columns)} columns{below}"))
+    return (
+        "<style>h3.table { grid-column: 1 / -1; margin: 14px 0 4px; color: var(--accent) }</style>"
+        f"<section><h2>Tables</h2><p class='sub'>Ids are fresh, and lead from every row to a row of the table above it."
+        f"</p>{tree_drawing(nodes)}</section>"
+    )
+
+
+def _counted_names(tables: Mapping[str, Synthetic]) -> frozenset[str]:
+    """What columns are called where noise is told: those of several tables by their table."""
+    return frozenset(
+        f"{name}.{column}" if name else column for name, one in tables.items() for column in one.domain.names
+    )
 
 
 def _quality(manifest: Manifest) -> str:
@@ -182,112 +228,3 @@ def cramers_v(table: np.ndarray) -> float:
         return 0.0
     expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
     return float(np.sqrt(((counts - expected) ** 2 / expected).sum() / total / smaller))
-
-
-def _agreement_table(agreements: Sequence[Agreement]) -> str:
-    worst = sorted(agreements, key=lambda line: line.distance / max(line.allowed, 1e-12), reverse=True)
-    rows = [
-        f"<tr><td>{escape(line.query)}</td><td>{line.distance:.4f}</td><td>{line.allowed:.4f}</td></tr>"
-        for line in worst[:MOST_AGREEMENTS]
-    ]
-    more = len(worst) - MOST_AGREEMENTS
-    note = f"<p>The {MOST_AGREEMENTS} closest to their limit; {more} more are farther from it.</p>" if more > 0 else ""
-    head = "<tr><th>released query</th><th>distance of the synthetic table</th><th>allowed by the noise</th></tr>"
-    return f"<table>{head}{''.join(rows)}</table>{note}"
-
-
-def _noise_table(manifest: Manifest, domain: TableDomain) -> str:
-    """A row for all tables of as many columns, and one for whatever else was measured."""
-    groups: dict[str, list[NoiseFact]] = {}
-    for fact in manifest.noise:
-        columns = fact.query.split(" x ")
-        counted = all(name in domain.names or name == LEVEL for name in columns)
-        width = "one column" if len(columns) == 1 else f"{len(columns)} columns"
-        groups.setdefault(f"tables of {width}" if counted else fact.query, []).append(fact)
-    rows = []
-    for what, facts in groups.items():
-        low, high = min(fact.std for fact in facts), max(fact.std for fact in facts)
-        noise = f"{low:,.3f}" if f"{low:,.3f}" == f"{high:,.3f}" else f"{low:,.3f} to {high:,.3f}"
-        count = f"{len(facts):,} " if what.startswith("tables of ") else ""
-        numbers = sum(fact.numbers for fact in facts)
-        rows.append(f"<tr><td>{count}{escape(what)}</td><td>{numbers:,}</td><td>{noise}</td></tr>")
-    std = "standard deviation of the noise" + (", in entities" if manifest.counted == "entities" else "")
-    head = f"<tr><th>what was measured</th><th>numbers released</th><th>{std}</th></tr>"
-    return f"<table>{head}{''.join(rows)}</table>"
-
-
-def _schema_table(manifest: Manifest, domain: TableDomain) -> str:
-    declared = manifest.spec["columns"]
-    rows = []
-    for name in manifest.columns:
-        column = next((column for column in domain.columns if column.name == name), None)
-        tensor = next((tensor for tensor in domain.tensors if tensor.name == name), None)
-        if (made := _made_of(name, domain)) is not None:
-            detail = made
-        elif tensor is not None:
-            detail = f"{_shape(tensor)} from {tensor.low:g} to {tensor.high:g}"
-        elif column is None:
-            detail = "fresh ids, unrelated to the real ones"
-        else:
-            extras = [text for text, on in (("other", column.has_other), ("null", column.nullable)) if on]
-            detail = f"{column.value_codes} {'values' if column.kind == 'category' else 'bins'}"
-            detail += f" and {', '.join(extras)}" if extras else ""
-        cells = f"<td>{escape(name)}</td><td>{escape(declared[name]['type'])}</td><td>{detail}</td>"
-        rows.append(f"<tr>{cells}<td>{_good_for(name, manifest)}</td></tr>")
-    head = "<tr><th>column</th><th>type</th><th>domain</th><th>told apart</th></tr>"
-    return f"<table>{head}{''.join(rows)}</table>"
-
-
-def _good_for(name: str, manifest: Manifest) -> str:
-    """How fine the column is, which values are exact, and what a reader must not believe."""
-    for one in manifest.fitness:
-        if one.column == name:
-            exact = f"; exactly {', '.join(one.exact[:8])}{' ...' * (len(one.exact) > 8)}" if one.exact else ""
-            careful = f' <strong class="caution">{escape(one.caution)}</strong>' if one.caution else ""
-            return escape(one.resolution + exact) + careful
-    return ""
-
-
-def _made_of(name: str, domain: TableDomain) -> str | None:
-    """How a column is put together that is not modelled as it stands."""
-    for split in domain.splits:
-        if split.name == name:
-            return "modelled by " + ", ".join(f"{part} ({column.value_codes})" for part, column in split.parts)
-    for lapse in domain.lapses:
-        if lapse.name == name:
-            return escape(f"{lapse.after.name} and up to {lapse.most:,} seconds, {lapse.seconds.value_codes} bins")
-    for made in domain.made:
-        if made.name == name:
-            by = f"looked up from {made.source}" if made.expression is None else f"= {made.expression.text}"
-            return escape(f"{by}, in every row; not measured")
-    return None
-
-
-def _shape(tensor: TensorDomain) -> str:
-    return f"{' x '.join(str(size) for size in tensor.shape)} numbers"
-
-
-def _sample_table(synthetic: pa.Table, domain: TableDomain) -> str:
-    tensors = {tensor.name: _shape(tensor) for tensor in domain.tensors}
-    rows = synthetic.slice(0, SAMPLE_ROWS).drop_columns(list(tensors)).to_pylist()
-    rows = [{**row, **tensors} for row in rows] if rows else [tensors] * min(SAMPLE_ROWS, synthetic.num_rows)
-    head = "".join(f"<th>{escape(name)}</th>" for name in synthetic.column_names)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{_cell(row[name])}</td>" for name in synthetic.column_names) + "</tr>" for row in rows
-    )
-    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return '<span class="null">null</span>'
-    return escape(f"{value:g}" if isinstance(value, float) else str(value))
-
-
-def _events_table(manifest: Manifest) -> str:
-    rows = "".join(
-        f"<tr><td>{escape(event.stage)}</td><td>{escape(event.description)}</td><td><code>{event.mid[:16]}</code></td>"
-        f"<td><code>{event.measurement_sha256[:16]}</code></td></tr>"
-        for event in manifest.guarantee.events
-    )
-    return f"<table><tr><th>stage</th><th>event</th><th>charge</th><th>measurement</th></tr>{rows}</table>"

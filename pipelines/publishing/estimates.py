@@ -19,6 +19,7 @@ from understudy.pipelines.inference.answers import LEVEL
 from understudy.pipelines.inference.axes import group_value
 from understudy.pipelines.inference.estimating import Told
 from understudy.pipelines.inference.intervals import deviations
+from understudy.pipelines.inference.sums import Grouping, sums
 from understudy.pipelines.publishing.manifest import ReleaseFile
 from understudy.pipelines.publishing.measured import read_measured, told_of
 
@@ -56,12 +57,14 @@ def estimates_table(told: Told, counted: str = "rows") -> pa.Table:
 def _part(told: Told, clique: Clique, counted: str) -> pa.Table:
     columns = [told.columns[c] for c in clique]
     labels = [[_text(group_value(column, code)) for code in range(column.size)] for column in columns]
-    counts, cells = told.residuals.marginal(clique), math.prod(told.residuals.sizes[c] for c in clique)
-    places = [axis.ravel() for axis in np.indices(counts.shape)]
-    flat, z = counts.ravel(), deviations(LEVEL)
-    off = z * math.sqrt(told.residuals.variance(clique))
-    total, total_std = told.residuals.total, told.residuals.by_clique[()].std
-    low, high = _shares(flat, total, told.residuals.variance(clique), total_std**2 / cells, total_std**2, z)
+    shape = [told.residuals.sizes[c] for c in clique]
+    cells, z = math.prod(shape), deviations(LEVEL)
+    places = [axis.ravel() for axis in np.indices(shape)]
+    found = sums(told.residuals, clique, np.ones((1, *shape)), Grouping(outer=clique))
+    flat, variance, with_total = found.values[:, 0, 0], found.noise[:, 0, 0, 0, 0], found.of_total[:, 0, 0]
+    off = z * np.sqrt(variance)
+    total, of_total = told.residuals.total, told.residuals.by_clique[()].std ** 2
+    low, high = _shares(flat, total, variance, with_total * of_total, of_total, z)
     first, second = (
         pa.array([labels[place][code] for code in places[place]], pa.string())
         if place < len(clique)
@@ -88,7 +91,7 @@ def _part(told: Told, clique: Clique, counted: str) -> pa.Table:
 
 
 def _shares(
-    counts: FloatArray, total: float, own: float, both: float, of_total: float, z: float
+    counts: FloatArray, total: float, own: FloatArray, both: FloatArray, of_total: float, z: float
 ) -> tuple[FloatArray, FloatArray]:
     """Fieller's interval of counts / total, cut to what a share can be; all of it where the total may be zero."""
     square = total**2 - z**2 * of_total

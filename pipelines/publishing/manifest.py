@@ -104,6 +104,18 @@ class MeasuredFact(Public):
     numbers: int
 
 
+class TableFact(Public):
+    """One of several tables: its rows and columns, and whose rows its rows are."""
+
+    name: str
+    rows: int
+    columns: tuple[str, ...]
+    key: str | None = None
+    parent: str | None = None
+    by: str | None = None
+    max_rows: int | None = Field(None, description="rows of one row of the parent, at most")
+
+
 class TableGrade(Public):
     """How far noise puts a typical cell of a column or pair off; of a pair, whether its columns' dependence shows."""
 
@@ -161,6 +173,11 @@ class Manifest(Public):
     )
     rows: int
     columns: tuple[str, ...]
+    tables: tuple[TableFact, ...] = Field(
+        (),
+        exclude_if=lambda facts: not facts,
+        description="of a release of several tables, parents first; columns are then named table.column",
+    )
     spec_hash: str
     spec: dict[str, Any]
     versions: dict[str, str]

@@ -31,6 +31,7 @@ from understudy.pipelines.counting.released import NUMBERS as NUMBERS_OF_ROWS
 from understudy.pipelines.counting.weights import EntityWeights
 from understudy.pipelines.errors import ValidationFailed
 from understudy.pipelines.inference.estimating import Told
+from understudy.pipelines.inference.grouped import with_groups
 from understudy.pipelines.inference.residuals import residuals_of
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.publishing.manifest import MeasuredFact, ReleaseFile
@@ -223,7 +224,7 @@ def _column(told: Mapping[str, Any]) -> DomainColumn:
 def told_of(measured: Measured) -> Told:
     """As questions see it. An entity's rows are one of whatever is counted where entities are, so that they add nothing
     to what sampling leaves unknown."""
-    residuals = residuals_of(measured.measurement)
+    residuals = with_groups(residuals_of(measured.measurement))
     if counts_entities(measured.measurement):
         return Told(residuals, measured.columns[: len(residuals.sizes)])
     return Told(residuals, measured.columns, measured.max_rows)

@@ -126,3 +126,61 @@ def budget_gauge(before: float, after: float, cap: str, *, width: int = 640) -> 
         f"(before this release: {at_most(before)})</text>"
         f'<text x="{width}" y="38" font-size="11" fill="{INK}" text-anchor="end">epsilon cap {escape(cap)}</text></svg>'
     )
+
+
+def tree_drawing(nodes: Sequence[tuple[str, int, str]]) -> str:
+    """Boxes below each other, each further right than its parent: (name, depth, what is said of it), parents first."""
+    step, high, wide, indent = 58, 42, 420, 44
+    deepest = max((depth for _, depth, _ in nodes), default=0)
+    width, height = wide + indent * deepest + 2, step * len(nodes)
+    words = "; ".join(f"{'below it, ' * bool(depth)}{name}: {said}" for name, depth, said in nodes)
+    parts = [
+        f'<svg viewBox="0 0 {width} {height}" style="max-width: {width}px" role="img" '
+        f'aria-label="{escape(words)}" xmlns="http://www.w3.org/2000/svg">'
+    ]
+    above: dict[int, float] = {}
+    for place, (name, depth, said) in enumerate(nodes):
+        x, y = 1 + indent * depth, 1 + step * place
+        if depth:
+            start = above[depth - 1]
+            parts.append(
+                f'<path d="M {x - indent / 2} {start} V {y + high / 2} H {x}" fill="none" stroke="{MEASURED}"/>'
+            )
+        above[depth] = y + high
+        parts.append(
+            f'<rect x="{x}" y="{y}" width="{wide}" height="{high}" rx="6" fill="none" stroke="{SYNTHETIC}"/>'
+            f'<text x="{x + 12}" y="{y + 18}" font-size="14" font-weight="600" fill="{SYNTHETIC}">{escape(name)}</text>'
+            f'<text x="{x + 12}" y="{y + 34}" font-size="12" fill="{INK}">{escape(said)}</text>'
+        )
+    return "".join([*parts, "</svg>"])
+
+
+def step_chart(labels: Sequence[str], values: Sequence[float], limit: float, title: str, *, width: int = 900) -> str:
+    """A line that rises at each label, and the limit it must stay below. As a text: the last value and the limit."""
+    height, left, right, top, bottom = 190, 52, 8, 14, 26
+    highest = max(limit, max((value for value in values if math.isfinite(value)), default=0.0), 1e-9)
+    step = (width - left - right) / max(1, len(values))
+
+    def y(value: float) -> float:
+        return top + (height - top - bottom) * (1 - min(value, highest) / highest)
+
+    points = [f"M {left} {y(0.0):.1f}"]
+    for place, value in enumerate(values):
+        points.append(f"V {y(value):.1f} H {left + step * (place + 1):.1f}")
+    said = f"{title}: {at_most(values[-1]) if values else 0} of {at_most(limit)} after {len(values)} charges"
+    every = max(1, math.ceil(len(labels) * 78 / (width - left - right)))
+    names = "".join(
+        f'<text x="{left + step * place:.1f}" y="{height - 8}" font-size="11" fill="{INK}">'
+        f"{escape(labels[place])}</text>"
+        for place in range(0, len(labels), every)
+    )
+    return (
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(said)}" '
+        f'xmlns="http://www.w3.org/2000/svg">'
+        f'<line x1="{left}" x2="{width - right}" y1="{y(limit):.1f}" y2="{y(limit):.1f}" stroke="#b3261e" '
+        f'stroke-dasharray="6 4"/><text x="{left - 6}" y="{y(limit) + 4:.1f}" font-size="11" fill="{INK}" '
+        f'text-anchor="end">{at_most(limit)}</text>'
+        f'<line x1="{left}" x2="{width - right}" y1="{y(0.0):.1f}" y2="{y(0.0):.1f}" stroke="{INK}"/>'
+        f'<text x="{left - 6}" y="{y(0.0):.1f}" font-size="11" fill="{INK}" text-anchor="end">0</text>'
+        f'<path d="{" ".join(points)}" fill="none" stroke="{SYNTHETIC}" stroke-width="2.5"/>{names}</svg>'
+    )

@@ -15,7 +15,7 @@ from understudy.pipelines.inference.asking import Asked
 from understudy.pipelines.inference.question import Question, parse_question
 from understudy.pipelines.inference.regression import Regression
 from understudy.pipelines.inference.trends import Trend
-from understudy.pipelines.inference.verdict import Verdict, verdict_of
+from understudy.pipelines.inference.verdict import Verdict, measured_verdict
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
 from understudy.pipelines.publishing.measured import Measured, read_measured, told_of
 from understudy.pipelines.publishing.verifying import stored_release
@@ -59,12 +59,17 @@ class PublishedRelease:
     @cached_property
     def verdict(self) -> Verdict | None:
         """What the copy is good for; None where it carries no measurements."""
-        told, of = self._asked.told, self.manifest.counted
-        return None if told is None else verdict_of(told.residuals, [column.name for column in told.columns], of)
+        measured = self._measured
+        names = () if measured is None else [column.name for column in measured.columns]
+        return None if measured is None else measured_verdict(measured.measurement, names)
+
+    @cached_property
+    def _measured(self) -> Measured | None:
+        return read_measured(self._stored.trusted)
 
     @cached_property
     def _asked(self) -> Asked:
-        return asked_of(read_measured(self._stored.trusted), self.manifest, lambda: self.table)
+        return asked_of(self._measured, self.manifest, lambda: self.table)
 
 
 def ask_over_time(place: str, question: Question, level: float = LEVEL) -> Trend:

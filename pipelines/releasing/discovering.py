@@ -9,7 +9,7 @@ measurement, that charge is burnt, as everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -28,7 +28,9 @@ from understudy.pipelines.discovery.asking import (
     subject_of,
     terms_of,
 )
+from understudy.pipelines.discovery.mechanism import Sums
 from understudy.pipelines.discovery.record import CLOSING, VERSION
+from understudy.pipelines.discovery.tally import Asked
 from understudy.pipelines.discovery.tallying import tally_table
 from understudy.pipelines.discovery.thresholds import grain
 from understudy.pipelines.errors import SpecError
@@ -38,7 +40,7 @@ from understudy.pipelines.privacy.ledger.ledger import ChargeRequest
 from understudy.pipelines.privacy.ledger.names import parent_of
 from understudy.pipelines.privacy.ledger.spend import EventCallback, Purchases
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
-from understudy.pipelines.privacy.relation import Budget, counts_sensitivity
+from understudy.pipelines.privacy.relation import Budget, Unit, counts_sensitivity
 from understudy.pipelines.releasing.approving import nothing_to_resume, requests_of
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.discretion import discreet
@@ -58,6 +60,8 @@ from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.open import ASSUMED_BINS, ASSUMED_VALUES, OpenColumn
 
 OpenSource = Callable[[ReleaseSpec], AbstractContextManager[Source]]
+Tallying = Callable[[Source, Sequence[Asked], Unit, bytes], dict[str, Sums]]
+"""How the exact sums are found: `tally_table`, or another engine with the same result."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,7 @@ def require_affordable(spec: ReleaseSpec, books: Books, terms: Terms) -> Priced:
 
 def buy_domain(
     spec: ReleaseSpec, price: Priced, open_source: OpenSource, books: Books, terms: Terms,
-    on_event: EventCallback | None = None,
+    on_event: EventCallback | None = None, tallying: Tallying = tally_table,
 ) -> Known:  # fmt: skip
     """Both rounds, or the one that is left; and the spec with what was found."""
 
@@ -144,13 +148,13 @@ def buy_domain(
     with open_source(assumed_spec(spec)) as source:
         bought = _half_bought(spec, books, price)
         if bought is None:
-            _buy(spec, price.first, _facts(spec, price), source, purchases)
+            _buy(spec, price.first, _facts(spec, price), source, purchases, tallying)
             bought = _half_bought(spec, books, price)
             assert bought is not None
         further = second_round(spec, price.columns, bought.record.first_found)
         if further is not None:
             facts = {**_facts(spec, price), "after": bought.charges[0].mid}
-            _buy(spec, further, facts, source, purchases)
+            _buy(spec, further, facts, source, purchases, tallying)
     known = known_domain(spec, books)
     assert known is not None  # it was just bought
     return known
@@ -171,11 +175,12 @@ def suitable_aside(delta: Decimal, spec: ReleaseSpec) -> Decimal:
 
 @discreet("discover")
 def _buy(
-    spec: ReleaseSpec, plan: DiscoveryPlan, facts: Mapping[str, Any], source: Source, purchases: Purchases
-) -> None:
+    spec: ReleaseSpec, plan: DiscoveryPlan, facts: Mapping[str, Any], source: Source, purchases: Purchases,
+    tallying: Tallying,
+) -> None:  # fmt: skip
     """Sum exactly, and buy the noisy result under the protocol of `privacy.ledger.spend`."""
     asked = [one.asked for one in plan.columns]
-    sums = tally_table(source, asked, spec.privacy.protected_unit, contribution_key(spec))
+    sums = tallying(source, asked, spec.privacy.protected_unit, contribution_key(spec))
     noise = plan.noise
     told = {
         "columns": [[one.name, declaration_of(one.column)] for one in plan.columns],

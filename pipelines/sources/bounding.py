@@ -205,6 +205,15 @@ class Gathering:
             surplus -= its.bytes if its else 0
 
 
+def found_in(part: Part, view: View, unit: Unit, key: bytes, batch_rows: int, span: Span) -> Candidates | None:
+    """What one part has of a range of entities, merged: for a task that sees no other part."""
+    gathered = Gathering(unit, span, math.inf)
+    for batch in part.read(needed_columns(view, unit), batch_rows):
+        gathered.add(candidates(batch, view, unit, key, span))
+    found = [each for each in gathered.result() if each is not None]
+    return merge(found, unit) if found else None
+
+
 def passes(
     parts: Sequence[Part], view: View, unit: Unit, key: bytes, batch_rows: int, threads: int
 ) -> Iterator[list[list[Candidates]]]:

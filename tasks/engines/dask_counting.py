@@ -14,12 +14,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,16 +35,7 @@ from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.releasing.discretion import discreet
 from understudy.pipelines.sources.base import BATCH_ROWS, Part, Source
-from understudy.pipelines.sources.bounding import (
-    Candidates,
-    Gathering,
-    Span,
-    candidates,
-    cut,
-    merge,
-    needed_columns,
-    slices,
-)
+from understudy.pipelines.sources.bounding import Candidates, Span, cut, found_in, merge, slices
 from understudy.pipelines.sources.rows import CodeView
 from understudy.pipelines.table.domain import TableDomain
 
@@ -63,6 +53,13 @@ class Sealed(Generic[Value]):
     """A private value on its way between tasks; its repr shows nothing."""
 
     value: Value
+
+
+class Bounded(Protocol):
+    """Any job whose rows are bounded."""
+
+    @property
+    def unit(self) -> Unit: ...
 
 
 @dataclass(frozen=True)
@@ -105,16 +102,16 @@ class DaskTable:
         if not parts:
             return self._local.counts(cliques, weights)
         job = Job(self.domain, self.unit, tuple(cliques), self.batch_rows, Sealed(self.key), weights)
-        with self._local.one_state(), _client(self.scheduler) as client:
+        with self._local.one_state(), client_of(self.scheduler) as client:
             if self.unit.entity is None:
                 counted = client.map(count_part, parts, job=job, pure=False)
             else:
                 counted = [
                     shard
-                    for first, end in slices(self.source.row_estimate(), job.view.row_bytes)
-                    for shard in _count_range(client, parts, job, first, end)
+                    for ends in slices(self.source.row_estimate(), job.view.row_bytes)
+                    for shard in by_range(client, parts, job, ends, find_candidates, count_bounded)
                 ]
-            total: Sealed[list[np.ndarray]] = _tree(client, counted, merge_counts, job).result()
+            total: Sealed[list[np.ndarray]] = in_a_tree(client, counted, merge_counts, job).result()
             return total.value
 
     @cached_property
@@ -131,12 +128,7 @@ def count_part(part: Part, job: Job) -> Sealed[list[np.ndarray]]:
 
 @discreet("counting")
 def find_candidates(part: Part, job: Job, first: int, end: int) -> Sealed[Candidates | None]:
-    span, key = Span(first, end), job.key.value
-    gathered = Gathering(job.unit, span, math.inf)
-    for batch in part.read(needed_columns(job.view, job.unit), job.batch_rows):
-        gathered.add(candidates(batch, job.view, job.unit, key, span))
-    found = [each for each in gathered.result() if each is not None]
-    return Sealed(merge(found, job.unit) if found else None)
+    return Sealed(found_in(part, job.view, job.unit, job.key.value, job.batch_rows, Span(first, end)))
 
 
 @discreet("counting")
@@ -145,7 +137,7 @@ def take_range(found: Sealed[Candidates | None], first: int, end: int) -> Sealed
 
 
 @discreet("counting")
-def merge_candidates(found: Sequence[Sealed[Candidates | None]], job: Job) -> Sealed[Candidates | None]:
+def merge_candidates(found: Sequence[Sealed[Candidates | None]], job: Bounded) -> Sealed[Candidates | None]:
     some = [each.value for each in found if each.value is not None]
     return Sealed(merge(some, job.unit) if some else None)
 
@@ -163,14 +155,18 @@ def count_bounded(found: Sealed[Candidates | None], job: Job) -> Sealed[list[np.
     return Sealed(tally.marginals())
 
 
-def _count_range(client: Client, parts: Sequence[Part], job: Job, first: int, end: int) -> list[Future]:
+def by_range(
+    client: Client, parts: Sequence[Part], job: Bounded, ends: tuple[int, int], find: Callable[..., Any],
+    count: Callable[..., Any],
+) -> list[Future]:  # fmt: skip
     """Counts of a range of entities, shard by shard: every task that keeps rows of an entity sees all there are."""
-    found = client.map(find_candidates, parts, job=job, first=first, end=end, pure=False)
+    first, end = ends
+    found = client.map(find, parts, job=job, first=first, end=end, pure=False)
     counted = []
     for start, stop in cut(first, end, SHARDS):
         its = [client.submit(take_range, each, start, stop, pure=False) for each in found]
-        merged = _tree(client, its, merge_candidates, job)
-        counted.append(client.submit(count_bounded, merged, job, pure=False))
+        merged = in_a_tree(client, its, merge_candidates, job)
+        counted.append(client.submit(count, merged, job, pure=False))
     return counted
 
 
@@ -179,7 +175,7 @@ def merge_counts(counts: Sequence[Sealed[list[np.ndarray]]], job: Job) -> Sealed
     return Sealed(add_counts([each.value for each in counts]))
 
 
-def _tree(client: Client, level: list[Future], join: Callable[[Any, Job], Any], job: Job) -> Future:
+def in_a_tree(client: Client, level: list[Future], join: Callable[..., Any], job: Any) -> Future:
     """One future that joins all, FAN_IN at a time, so that no worker has to hold every part's result."""
     while len(level) > 1:
         groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
@@ -232,7 +228,7 @@ def _security(scheduler: str) -> Security | None:
 
 
 @contextlib.contextmanager
-def _client(scheduler: str | None) -> Iterator[Client]:
+def client_of(scheduler: str | None) -> Iterator[Client]:
     """A client of the cluster at that address, or of one of this process's threads; closed afterwards."""
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with contextlib.ExitStack() as stack:

@@ -20,7 +20,8 @@ from understudy.pipelines.discovery.grid import COARSE_CELLS, FINE_CELLS
 from understudy.pipelines.discovery.mechanism import Question, discovery_noise
 from understudy.pipelines.discovery.observing import Looking
 from understudy.pipelines.discovery.sizing import LEAST_BINS, MOST_BINS, affordable_bins
-from understudy.pipelines.discovery.tallying import Asked, tally_table
+from understudy.pipelines.discovery.tally import Asked
+from understudy.pipelines.discovery.tallying import tally_table
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.relation import Relation, Unit
 from understudy.pipelines.sources.memory import ArrowSource

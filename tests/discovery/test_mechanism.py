@@ -4,8 +4,10 @@ threshold fail."""
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -14,16 +16,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.discovery.tallied import Way, as_cells, by_tasks, duckdb_source, in_pieces, streamed
 from tests.randomness import ReplayedWords, SeededWords
 from understudy.pipelines.discovery.mechanism import DiscoveryNoise, Question, Sums, discovery_noise, shown_values
 from understudy.pipelines.discovery.observing import Looking
-from understudy.pipelines.discovery.tallying import Asked, tally_table
+from understudy.pipelines.discovery.tally import Asked
+from understudy.pipelines.discovery.tallying import tally_table
 from understudy.pipelines.discovery.thresholds import GRAIN, grain, spill, threshold_for, weights
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.curves import own_delta
 from understudy.pipelines.privacy.events import Approximate, Gaussian
 from understudy.pipelines.privacy.relation import Relation, Unit
-from understudy.pipelines.sources.memory import ArrowSource
 
 OPEN = Question("0/values", None, 0.5, most=1000)
 ALICE, FOUR = Unit(), Unit("who", 4)
@@ -35,30 +38,46 @@ row = st.tuples(st.sampled_from(["a", "b", "7", "2.5", "2014-05-01", "", None, "
 tables = st.lists(st.lists(row, max_size=6), max_size=8)
 
 
-def sums_of(units: Sequence[Sequence[Row]], unit: Unit) -> dict[str, Sums]:
+def in_duckdb(table: pa.Table, asked: Sequence[Asked], unit: Unit) -> dict[str, Sums]:
+    with tempfile.TemporaryDirectory() as folder:
+        return tally_table(duckdb_source(table, Path(folder) / "t.duckdb"), asked, unit, b"key")
+
+
+WAYS: dict[str, tuple[Way, int]] = {
+    "one stream": (streamed, 30), "threads": (in_pieces, 30), "tasks of Dask": (by_tasks, 30),
+    "an engine": (in_duckdb, 4),
+}  # fmt: skip
+
+
+def sums_of(units: Sequence[Sequence[Row]], unit: Unit, way: Way = streamed) -> dict[str, Sums]:
     held = [(who, *one) for who, rows in enumerate(units) for one in rows]
     table = pa.table({
         "who": pa.array([who for who, _, _ in held], pa.int64()),
         "x": pa.array([x for _, x, _ in held], pa.string()),
         "y": pa.array([y for _, _, y in held], pa.int64()),
     })  # fmt: skip
-    return tally_table(ArrowSource(table), ASKED, unit, b"key")
+    return way(table, ASKED, unit)
 
 
-def as_cells(sums: Sums) -> dict[str, int]:
-    names = sums.values.to_pylist() if sums.values is not None else [str(i) for i in range(len(sums.weights))]
-    return dict(zip(names, sums.weights.tolist(), strict=True))
-
-
-@settings(max_examples=60, deadline=None)
-@given(tables, st.lists(row, min_size=1, max_size=6), st.lists(row, max_size=6), st.sampled_from(UNITS),
-       st.sampled_from(Relation))  # fmt: skip
-def test_neighbour_replay(rest: list, mine: list, other: list, unit: Unit, relation: Relation) -> None:
+@pytest.mark.parametrize("by", WAYS)
+def test_neighbour_replay(by: str) -> None:
     """Cells that others hold too move by no more than S in all; a cell that one unit alone holds has its weight."""
+    way, examples = WAYS[by]
+
+    @settings(max_examples=examples, deadline=None)
+    @given(tables, st.lists(row, min_size=1, max_size=6), st.lists(row, max_size=6), st.sampled_from(UNITS),
+           st.sampled_from(Relation))  # fmt: skip
+    def replayed(rest: list, mine: list, other: list, unit: Unit, relation: Relation) -> None:
+        _replay(rest, mine, other, unit, relation, way)
+
+    replayed()
+
+
+def _replay(rest: list, mine: list, other: list, unit: Unit, relation: Relation, way: Way) -> None:
     if unit.entity is None:
         rest, mine, other = [rows[:1] for rows in rest], mine[:1], other[:1]
     neighbour = [*rest, other] if relation is Relation.REPLACE_ONE else rest
-    common, with_me, without = (sums_of(each, unit) for each in (rest, [*rest, mine], neighbour))
+    common, with_me, without = (sums_of(each, unit, way) for each in (rest, [*rest, mine], neighbour))
     most = grain(unit) ** 2 * (2 if relation is Relation.REPLACE_ONE else 1)
     for name in with_me:
         before, after, shared = as_cells(without[name]), as_cells(with_me[name]), as_cells(common[name])

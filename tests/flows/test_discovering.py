@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
+from tests.discovery.tallied import same
 from tests.flows.conftest import Clinic
+from understudy.pipelines.discovery.mechanism import DiscoveryNoise, Sums
+from understudy.pipelines.discovery.observing import Looking
+from understudy.pipelines.discovery.tally import COARSE, VALUES, Asked
+from understudy.pipelines.discovery.tallying import tally_table
 from understudy.pipelines.privacy.ledger.fault_points import VARIABLE
 from understudy.pipelines.privacy.ledger.ledger import State
+from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.sources.memory import ArrowSource
 
 Run = Callable[..., Result]
 DISCOVERING, REUSING = "discovering what columns hold", "reusing what columns hold: nothing is spent on it"
@@ -79,6 +89,38 @@ def test_where_nothing_is_open_nothing_is_said_of_it(people: Path, run: Run) -> 
     released = run("release", people)
     assert released.exit_code == 0, released.output
     assert "what columns hold" not in released.output + released.stderr
+
+
+def test_dask_sums_up_what_columns_hold_and_the_same_is_drawn_from(
+    people: Path, run: Run, clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from distributed import Client
+
+    from understudy.tasks.engines.dask_discovery import tally_part
+
+    parts = clinic.folder / "people"
+    parts.mkdir()
+    whole = pacsv.read_csv(clinic.folder / "people.csv")
+    for i in range(3):
+        pq.write_table(whole.slice(i * 3000, 3000), parts / f"{i}.parquet")
+    drawn: list[tuple[DiscoveryNoise, dict[str, Sums]]] = []
+    draw = DiscoveryNoise.draw
+
+    def noted(noise: DiscoveryNoise, sums: dict[str, Sums], randomness: Any) -> Any:
+        drawn.append((noise, sums))
+        return draw(noise, sums, randomness)
+
+    engines: list[Any] = []
+    mapped = Client.map
+    monkeypatch.setattr(DiscoveryNoise, "draw", noted)
+    monkeypatch.setattr(Client, "map", lambda self, work, *rest, **more: (
+        engines.append(work) or mapped(self, work, *rest, **more)))  # fmt: skip
+    people.write_text(SPEC.replace("people.csv", "people") + "compute: {engine: dask}\n")
+    released = run("release", people)
+    assert released.exit_code == 0, released.output
+    assert tally_part in engines
+    asked = [Asked(Looking(name, None), (VALUES, COARSE)) for name in ("ward", "age")]
+    assert same(drawn[0][1], tally_table(ArrowSource(whole), asked, Unit(), b"any"))
 
 
 def test_a_kill_after_discovery_loses_nothing_of_it(

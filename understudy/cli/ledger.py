@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 
 import click
 
@@ -105,6 +107,21 @@ def show(name: str | None) -> None:
             click.echo(f"{balance.account.name} is over its cap by its filter and takes no more releases")
     if name:
         _print_filter(balances[0])
+
+
+def report(to: Path) -> None:
+    from understudy.pipelines.releasing.ledger_report import ledger_page
+
+    with ledger_to_read() as ledger:
+        text = ledger_page(ledger, dt.datetime.now(dt.UTC))
+    try:
+        to.write_text(text, encoding="utf-8")
+    except OSError as error:
+        problem = error.strerror
+    else:
+        click.echo(f"wrote {to}: open it in a browser, or print it")
+        return
+    raise SpecError(f"cannot write {to}: {problem}", "name another file with --to")
 
 
 def _print_filter(balance: Balance) -> None:

@@ -67,6 +67,16 @@ def ledger_history(account: str) -> None:
     history(account)
 
 
+@ledger.command("report")
+@click.option("--to", type=click.Path(path_type=Path), default=Path("ledger.html"), show_default=True,
+              help="The page to write.")  # fmt: skip
+def ledger_report(to: Path) -> None:
+    """Write the ledger as a page: balances over time, filters, charges, burnt ones, what still fits, the chain."""
+    from understudy.cli.ledger import report
+
+    report(to)
+
+
 @ledger.command("verify")
 def ledger_verify() -> None:
     """Recompute the hash chain and compare it with the accounts and charges."""

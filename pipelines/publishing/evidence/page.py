@@ -1,94 +1,93 @@
 """One page for a privacy officer: what is promised, what was checked, the NIST table, errors by group, what is beside.
 
-It is made from the manifest and from what a check of it found, loads nothing and runs nothing.
+It is made from the manifest and from what a check of it found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
-from importlib.resources import files
 
 from understudy.pipelines.privacy.stating import at_most
 from understudy.pipelines.publishing.evidence.errors import GROUPS, GroupError, group_errors
 from understudy.pipelines.publishing.evidence.nist import Row, nist_table
 from understudy.pipelines.publishing.evidence.subject import Subject
+from understudy.pipelines.publishing.pages.page import Html, Section, code, mark, page, paragraph, table
 
 MOST_GROUPS = 30
 
 
 def evidence_page(subject: Subject, beside: Iterable[tuple[str, str]]) -> str:
     """`beside` are the other documents: file name and what it is."""
-    manifest = subject.manifest
-    filling = {
-        "name": escape(manifest.name),
-        "release_id": escape(manifest.release_id),
-        "snapshot": escape(manifest.snapshot),
-        "created_at": escape(manifest.created_at),
-        "sentence": escape(manifest.guarantee.sentence),
-        "epsilon": at_most(manifest.guarantee.epsilon, 3),
-        "delta": at_most(manifest.guarantee.delta, 2),
-        "unit": escape(manifest.guarantee.unit),
-        "held": _held(subject),
-        "findings": _findings(subject),
-        "nist": _nist(nist_table(subject)),
-        "events": _events(subject),
-        "errors": _errors(group_errors(manifest), manifest.counted),
-        "beside": "".join(
-            f'<li><a href="{escape(file)}">{escape(file)}</a>: {escape(what)}</li>' for file, what in beside
+    manifest, guarantee, findings = subject.manifest, subject.manifest.guarantee, subject.certificate.findings
+    links = "".join(f'<li><a href="{escape(file)}">{escape(file)}</a>: {escape(what)}</li>' for file, what in beside)
+    return page(
+        f"Evidence for {manifest.name}",
+        Html(
+            f"release {code(manifest.release_id)}, snapshot {escape(manifest.snapshot)}, "
+            f"published {escape(manifest.created_at)}"
         ),
-    }
-    page = files(__package__).joinpath("evidence_template.html").read_text(encoding="utf-8")
-    for key, text in filling.items():
-        page = page.replace("{{ " + key + " }}", text)
-    return page
+        [
+            (at_most(guarantee.epsilon, 3), "epsilon, at most"),
+            (at_most(guarantee.delta, 2), "delta"),
+            (f"{sum(finding.holds for finding in findings)} of {len(findings)}", "checks hold"),
+        ],
+        Html(
+            paragraph(guarantee.sentence)
+            + paragraph(
+                f"Protected: {guarantee.unit}. Everything on this page comes from the release's manifest and from "
+                "checking it anew; no private row, ledger or network was used."
+            )
+        ),
+        [
+            Section("What was checked when this page was written", _findings(subject)),
+            Section(
+                "The questions of NIST SP 800-226",
+                _nist(nist_table(subject)),
+                '"Not covered" means that this release cannot answer; somebody else must.',
+            ),
+            Section("What was charged", _events(subject)),
+            Section(
+                "How far groups are off, by noise alone",
+                _errors(group_errors(manifest), manifest.counted),
+                "Standard deviation of one group's count, the worst first, and what part of a group of that size it "
+                "is.",
+            ),
+            Section("Beside this page", Html(f"<ul>{links}</ul>")),
+        ],
+    )
 
 
-def _held(subject: Subject) -> str:
-    findings = subject.certificate.findings
-    return f"{sum(finding.holds for finding in findings)} of {len(findings)}"
-
-
-def _findings(subject: Subject) -> str:
-    lines = (
-        f'<tr><td class="{"yes" if each.holds else "no"}">{"holds" if each.holds else "does not hold"}</td>'
-        f"<td>{escape(each.what)}</td><td>{escape(each.detail)}</td></tr>"
+def _findings(subject: Subject) -> Html:
+    rows = (
+        (mark("holds", "yes") if each.holds else mark("does not hold", "no"), each.what, each.detail)
         for each in subject.certificate.findings
     )
-    return f"<table><tr><th>result</th><th>what was checked</th><th>found</th></tr>{''.join(lines)}</table>"
+    return table(("result", "what was checked", "found"), rows, "what was checked")
 
 
-def _nist(rows: list[Row]) -> str:
-    lines = (
-        f'<tr><td>{escape(row.topic)}</td><td>{escape(row.question)}</td><td class="{"" if row.covered else "open"}">'
-        f"{escape(row.evidence)}</td></tr>"
-        for row in rows
+def _nist(rows: list[Row]) -> Html:
+    told = ((row.topic, row.question, row.evidence if row.covered else mark(row.evidence, "open")) for row in rows)
+    return table(("topic", "question", "evidence"), told, "questions of NIST SP 800-226")
+
+
+def _events(subject: Subject) -> Html:
+    events = subject.manifest.guarantee.events
+    return table(
+        ("stage", "event", "charge"),
+        ((charged.stage, charged.description, code(charged.mid)) for charged in events),
+        "what was charged",
     )
-    return f"<table><tr><th>topic</th><th>question</th><th>evidence</th></tr>{''.join(lines)}</table>"
 
 
-def _events(subject: Subject) -> str:
-    lines = (
-        f"<tr><td>{escape(charged.stage)}</td><td>{escape(charged.description)}</td><td><code>{escape(charged.mid)}"
-        "</code></td></tr>"
-        for charged in subject.manifest.guarantee.events
-    )
-    return f"<table><tr><th>stage</th><th>event</th><th>charge</th></tr>{''.join(lines)}</table>"
-
-
-def _errors(errors: list[GroupError], counted: str) -> str:
+def _errors(errors: list[GroupError], counted: str) -> Html:
     if not errors:
-        return "<p>The method's noise is not of counts by group: not covered.</p>"
-    heads = "".join(f"<th>group of {size:,}</th>" for size in GROUPS)
-    lines = (
-        f"<tr><td>{escape(error.query)}</td><td>{error.groups:,}</td><td>{error.std:.1f}</td>"
-        + "".join(f"<td>{part:.1%}</td>" for part in error.relative)
-        + "</tr>"
+        return paragraph("The method's noise is not of counts by group: not covered.")
+    heads = ("counts by", "groups", f"std, in {counted}", *(f"group of {size:,}" for size in GROUPS))
+    rows = (
+        (error.query, f"{error.groups:,}", f"{error.std:.1f}", *(f"{part:.1%}" for part in error.relative))
         for error in errors[:MOST_GROUPS]
     )
     left = len(errors) - MOST_GROUPS
-    more = f"<p class='sub'>{left} more, less noisy ones are in group-errors.csv.</p>" if left > 0 else ""
-    return (
-        f"<table><tr><th>counts by</th><th>groups</th><th>std, in {counted}</th>{heads}</tr>{''.join(lines)}</table>"
-        + more
-    )
+    more = paragraph(f"{left} more, less noisy ones are in group-errors.csv.") if left > 0 else ""
+    return Html(table(heads, rows, "errors of groups") + more)

@@ -1,0 +1,120 @@
+"""The covariance of sums where residuals were joined with groups of neighbours (grouped.py), beside that of the codes.
+
+The noise of a joined residual is white with the codes' std but for the coordinates that groups see, where it is less:
+    cov(f, g) = s^2 <f, g> + sum_ab (lambda_ab - s^2) f_ab g_ab,
+so that what is added here to s^2 <f, g> needs the coordinates only. A joined residual also brings along noise of the
+residuals of fewer columns that it leans on. As linear maps go, that is to ask those for something else: what is asked
+of a pair adds to what is asked of its columns,
+    f_i - alpha sum_b lambda_ab f_ab offset_b / n_j      (and likewise j),
+and both to what is asked of the number of rows. So pairs come first, then columns, then the total.
+Functions are in batches [o, k, ...]: between k, k' of one o covariances are wanted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.pipelines.counting.lifted import Residuals
+from understudy.pipelines.counting.workload import Clique
+from understudy.pipelines.inference.grouped import GroupedAxis, Joined
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Alone:
+    """Functions of one column, each centred: by codes, or as `scale` times the indicator of one code."""
+
+    scale: FloatArray
+    code: npt.NDArray[np.int64] | None = None
+
+    def coordinates(self, basis: FloatArray) -> FloatArray:
+        """Along functions that are centred themselves."""
+        return self.scale @ basis if self.code is None else self.scale[..., None] * basis[self.code]
+
+
+class GroupNoise:
+    def __init__(self, told: Residuals, groups: int, many: int) -> None:
+        self._told = told
+        self._noise = np.zeros((groups, many, many))
+        self._asked: dict[int, list[tuple[GroupedAxis, FloatArray]]] = defaultdict(list)
+        self.of_total: FloatArray = np.zeros((groups, many))
+
+    def pair(self, clique: Clique, one: FloatArray, other: FloatArray) -> None:
+        """Functions that are products of one of each column, [o, k or 1, coordinates] both."""
+        joined = self._told.by_clique[clique]
+        assert isinstance(joined, Joined)
+        less = joined.less
+        if one.shape[1] == 1:
+            weight = np.square(one[:, 0]) @ less
+            self._noise += (other * weight[:, None]) @ other.swapaxes(1, 2)
+        elif other.shape[1] == 1:
+            weight = np.square(other[:, 0]) @ less.T
+            self._noise += (one * weight[:, None]) @ one.swapaxes(1, 2)
+        else:
+            for place in range(len(one)):
+                flat = (one[place][:, :, None] * other[place][:, None, :]).reshape(one.shape[1], -1)
+                self._noise[place] += (flat * less.ravel()) @ flat.T
+        if joined.leans:
+            first, second = joined.axes
+            offsets = first.offset / first.size, second.offset / second.size
+            beside = (other * offsets[1]) @ joined.variance.T
+            self._lean(clique[0], first, -first.strength * one * beside)
+            self._lean(clique[1], second, -second.strength * other * ((one * offsets[0]) @ joined.variance))
+            self.of_total -= ((one * offsets[0]) * beside).sum(axis=-1)
+
+    def table(self, clique: Clique, functions: FloatArray) -> None:
+        """Any functions of two columns, [o, k, coordinates, coordinates]."""
+        joined = self._told.by_clique[clique]
+        assert isinstance(joined, Joined)
+        flat = functions.reshape(*functions.shape[:2], -1)
+        self._noise += (flat * joined.less.ravel()) @ flat.swapaxes(1, 2)
+        if joined.leans:
+            first, second = joined.axes
+            weighed = functions * joined.variance
+            by_first, by_second = weighed @ (second.offset / second.size), (first.offset / first.size) @ weighed
+            self._lean(clique[0], first, -first.strength * by_first)
+            self._lean(clique[1], second, -second.strength * by_second)
+            self.of_total -= by_first @ (first.offset / first.size)
+
+    def _lean(self, column: int, axis: GroupedAxis, coordinates: FloatArray) -> None:
+        if axis.basis is not None and coordinates.any():
+            self._asked[column].append((axis, coordinates))
+        elif coordinates.any():  # each code is a group
+            self._asked[column].append((GroupedAxis(axis.size, np.eye(axis.size), axis.strength, axis.offset),
+                                        coordinates - coordinates.mean(axis=-1, keepdims=True)))  # fmt: skip
+
+    def finished(self, alone: Mapping[int, Alone], total: FloatArray) -> FloatArray:
+        """With what was asked of single columns, and of the number of rows ([o, k])."""
+        for column in {*alone, *self._asked}:
+            self._column(column, alone.get(column), self._asked[column])
+        std = self._told.by_clique[()].std
+        asked = total + self.of_total
+        self._noise += std**2 * (asked[:, :, None] * asked[:, None, :] - total[:, :, None] * total[:, None, :])
+        return self._noise
+
+    def _column(self, column: int, own: Alone | None, asked: list[tuple[GroupedAxis, FloatArray]]) -> None:
+        residual = self._told.by_clique[(column,)]
+        bases = [axis.basis for axis, _ in asked if axis.basis is not None]
+        for (_, one), basis in zip(asked, bases, strict=True):
+            if own is not None:
+                both = own.coordinates(basis) @ one.swapaxes(1, 2)
+                self._noise += residual.std**2 * (both + both.swapaxes(1, 2))
+            for (_, other), second in zip(asked, bases, strict=True):
+                self._noise += residual.std**2 * (one @ (basis.T @ second)) @ other.swapaxes(1, 2)
+        if not isinstance(residual, Joined):
+            return
+        [axis] = residual.axes
+        assert axis.basis is not None
+        found = np.zeros((*self._noise.shape[:2], len(axis.strength)))
+        if own is not None:
+            found = found + own.coordinates(axis.basis)
+        for (_, one), basis in zip(asked, bases, strict=True):
+            found = found + one @ (basis.T @ axis.basis)
+        self._noise += (found * residual.less) @ found.swapaxes(1, 2)
+        self.of_total -= (found * residual.variance) @ (axis.offset / axis.size)

@@ -1,0 +1,1 @@
+"""Pages that people open: one look for all of them, no script, no request."""
