@@ -6,7 +6,7 @@ DEMO := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile storm soak mutants audit matrix demo-size evidence-check reference proofs clean
+.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile storm soak mutants audit matrix demo-size evidence-check docs reference proofs clean
 
 demo: $(DEMO)
 	$(BIN)/understudy demo
@@ -40,6 +40,10 @@ imports: types
 
 unit: $(STAMP)
 	$(BIN)/pytest -q -n 2 --dist loadfile
+
+# The documentation as a site in build/site, to be opened from the disk; a link that leads nowhere is an error.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "open build/site/index.html"
 
 # Write the hashes of the drawing functions into their proof pages, after you read the pages again (docs/proofs/README.md).
 proofs: $(STAMP)
