@@ -21,7 +21,7 @@ os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 # it is the process's own: that would be pytest's capture file.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
-pytest_plugins = ["tests.postgres", "tests.randomness", "tests.warehouse", "tests.object_stores"]
+pytest_plugins = ["tests.postgres", "tests.mariadb", "tests.randomness", "tests.warehouse", "tests.object_stores"]
 
 
 @pytest.fixture

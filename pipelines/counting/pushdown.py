@@ -82,4 +82,5 @@ def marginals_of(joints: Sequence[np.ndarray], plan: Cover, cliques: Sequence[tu
 def _summed(joint: np.ndarray, group: tuple[int, ...], clique: tuple[int, ...]) -> np.ndarray:
     kept = [column for column in group if column in clique]
     summed = joint.sum(axis=tuple(i for i, column in enumerate(group) if column not in clique))
-    return np.ascontiguousarray(summed.transpose([kept.index(column) for column in clique]))
+    turned = summed.transpose([kept.index(column) for column in clique])
+    return np.ascontiguousarray(turned).reshape(turned.shape)  # a total has no axis

@@ -15,7 +15,8 @@ from understudy.pipelines.spec.source import SourceSpec
 __all__ = ["Source", "check_columns", "open_source"]
 
 _FIX = (
-    "use duckdb:///file.duckdb or postgresql://user@host/database with a table, a Parquet file or directory, or a .csv "
+    "use duckdb:///file.duckdb, sqlite:///file.db, postgresql://user@host/database or mysql://user@host/database with a "
+    "table, a Parquet file or directory, or a .csv "
     "or .csv.gz file, also as s3://bucket/path, gs://bucket/path or abfs://container/path; delta:///folder or "
     "iceberg://catalogue with a table; or an .npz or idx file or a folder of pictures"
 )

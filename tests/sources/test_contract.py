@@ -19,6 +19,7 @@ from deltalake import write_deltalake
 from PIL import Image
 
 from tests.lakehouse import TABLE, catalogue_in, write_iceberg
+from tests.mariadb import MariaDB
 from tests.warehouse import Warehouse
 from understudy.pipelines.sources.base import Source
 from understudy.pipelines.sources.databases import postgresql
@@ -155,7 +156,7 @@ class TestSqlite(SourceContract):
 
     def write(self, table: pa.Table, place: Path) -> None:
         types = dict(zip(table.column_names, ("bigint", "text", "bigint", "float", "date", "boolean"), strict=True))
-        with sqlite3.connect(place / "t.db") as connection:
+        with sqlite3.connect(place / "t.db", timeout=0.1) as connection:
             connection.execute("DROP TABLE IF EXISTS t")
             connection.execute(f"CREATE TABLE t ({', '.join(f'{name} {type_}' for name, type_ in types.items())})")
             rows = [tuple(str(v) if hasattr(v, "isoformat") else v for v in row.values()) for row in table.to_pylist()]
@@ -167,6 +168,39 @@ class TestSqlite(SourceContract):
 
     def damage(self, place: Path) -> None:
         (place / "t.db").write_bytes(b"no database " * 1000)
+
+
+class TestSqliteFile(TestSqlite):
+    """By its own address."""
+
+    odd_texts: ClassVar = (*ODD_TEXTS, "two\nlines", "nothing\0")
+
+    def describe(self, place: Path) -> SourceSpec:
+        return SourceSpec(uri="sqlite:///t.db", table="t", snapshot="s")
+
+
+class TestMariaDB(SourceContract):
+    """In a collation for which a, A and A with a blank after it are one."""
+
+    odd_texts: ClassVar = (*ODD_TEXTS, "two\nlines", "nothing\0")
+
+    @pytest.fixture(autouse=True)
+    def _server(self, mariadb: MariaDB) -> None:
+        self.mariadb = mariadb
+
+    def write(self, table: pa.Table, place: Path) -> None:
+        types = ("bigint", "longtext", "bigint", "double", "date", "boolean")
+        columns = ", ".join(f"{name} {type_}" for name, type_ in zip(table.column_names, types, strict=True))
+        self.mariadb.execute(
+            "SET GLOBAL lock_wait_timeout = 1", "DROP TABLE IF EXISTS t", f"CREATE TABLE t ({columns})"
+        )
+        self.mariadb.insert("t", [tuple(row.values()) for row in table.to_pylist()])
+
+    def describe(self, place: Path) -> SourceSpec:
+        return SourceSpec(uri=self.mariadb.uri, table="t", snapshot="s")
+
+    def damage(self, place: Path) -> None:
+        self.mariadb.execute("ALTER TABLE t DROP COLUMN score")
 
 
 class TestPostgreSQL(SourceContract):

@@ -16,9 +16,11 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp
 
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.sources.base import BATCH_ROWS, SourceBase
+from understudy.pipelines.sources.databases.group_sql import DUCKDB, column_named, grouped_sql, named
 from understudy.pipelines.sources.databases.grouping import has_few_codes
 from understudy.pipelines.sources.pinning import FilePin, changed, state_of
 from understudy.pipelines.spec.address import Address, Terms
@@ -106,6 +108,9 @@ class DuckDBSource(SourceBase):
         self._check_listed(connection, table, columns)
         return f"SELECT {', '.join(quoted(name) for name in columns)} FROM {table}"  # noqa: S608  catalogued names
 
+    def named_table(self, connection: duckdb.DuckDBPyConnection) -> exp.Table:
+        return named(*self._located(connection))
+
     def quoted_table(self, connection: duckdb.DuckDBPyConnection) -> str:
         schema, name = self._located(connection)
         return f"{quoted(schema)}.{quoted(name)}"
@@ -191,24 +196,18 @@ class DuckDBCounter:
         return encode_column(values, column)
 
     def grouped(self, columns: Sequence[DomainColumn], sets: Sequence[Sequence[int]]) -> Iterator[pa.RecordBatch]:
-        names = [quoted(column.name) for column in columns]
-        listed = ", ".join(names)
-        groups = ", ".join(f"({', '.join(names[i] for i in group)})" for group in sets)
         with self.source.connect() as connection:
-            rows = _exactly(connection, self.source.query(connection, [column.name for column in columns]))
-            query = (
-                f"SELECT {listed}, GROUPING({listed}), count(*)"  # noqa: S608  quoted, catalogued names
-                f" FROM ({rows}) GROUP BY GROUPING SETS ({groups})"
-            )
+            relation = connection.sql(self.source.query(connection, [column.name for column in columns]))
+            texts = {
+                name for name, type_ in zip(relation.columns, relation.types, strict=True) if str(type_) == "VARCHAR"
+            }
+            values = [column_named(column.name) for column in columns]
+            exact = [
+                DUCKDB.exactly(value) if column.name in texts else value
+                for value, column in zip(values, columns, strict=True)
+            ]
+            query = grouped_sql(DUCKDB, self.source.named_table(connection), exact, sets)
             yield from connection.sql(query).to_arrow_reader(1 << 16)
-
-
-def _exactly(connection: duckdb.DuckDBPyConnection, rows: str) -> str:
-    """The same rows, with text that groups by its bytes even where the column's collation ignores case."""
-    relation = connection.sql(rows)
-    named = [(quoted(name), str(type_)) for name, type_ in zip(relation.columns, relation.types, strict=True)]
-    exact = ", ".join(f"{name} COLLATE C AS {name}" if type_ == "VARCHAR" else name for name, type_ in named)
-    return f"SELECT {exact} FROM ({rows})"  # noqa: S608  quoted, catalogued names
 
 
 def quoted(name: str) -> str:

@@ -155,7 +155,11 @@ class PostgresSource(SourceBase):
         """The table's own quoted name, to write into a query for `stream`."""
         from psycopg import sql
 
-        return sql.Identifier(*self._catalogued[:2])
+        return sql.Identifier(*self.place())
+
+    def place(self) -> tuple[str, str]:
+        """Schema and name as the catalogue spells them."""
+        return self._catalogued[:2]
 
     def stream(self, query: Any, columns: Sequence[PostgresColumn]) -> Iterator[pa.RecordBatch]:
         """What a query finds under the snapshot that every other read of this source sees too."""

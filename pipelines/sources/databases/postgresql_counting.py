@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sqlglot import parse_one
 
+from understudy.pipelines.sources.databases.group_sql import POSTGRESQL, grouped_sql, named
 from understudy.pipelines.sources.databases.grouping import has_few_codes
 from understudy.pipelines.sources.databases.postgresql import PostgresSource
 from understudy.pipelines.sources.databases.postgresql_columns import PostgresColumn
@@ -51,21 +53,11 @@ class PostgresCounter:
         from psycopg import sql
 
         stored = [self.source.column(column.name) for column in columns]
-        aliases = [sql.Identifier(f"c{i}") for i in range(len(columns))]
-        named = [
-            sql.SQL("{} AS {}").format(_coded(held, column), alias)
-            for held, column, alias in zip(stored, columns, aliases, strict=True)
+        values = [
+            parse_one(_coded(held, column).as_string(), dialect=POSTGRESQL.dialect)
+            for held, column in zip(stored, columns, strict=True)
         ]
-        groups = [sql.SQL("({})").format(sql.SQL(", ").join(aliases[i] for i in group)) for group in sets]
-        query = sql.SQL(
-            "SELECT {listed}, GROUPING({listed}), count(*) FROM (SELECT {named} FROM {table}) AS coded"
-            " GROUP BY GROUPING SETS ({sets})"
-        ).format(
-            listed=sql.SQL(", ").join(aliases),
-            named=sql.SQL(", ").join(named),
-            table=self.source.identifier(),
-            sets=sql.SQL(", ").join(groups),
-        )
+        query = sql.SQL(grouped_sql(POSTGRESQL, named(*self.source.place()), values, sets))
         sent = [
             PostgresColumn(f"c{i}", held.kind if has_few_codes(column) else "int8")
             for i, (held, column) in enumerate(zip(stored, columns, strict=True))

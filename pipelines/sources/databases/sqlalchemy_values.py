@@ -14,6 +14,7 @@ Whole numbers, floats and booleans come as such from every driver. Lists, JSON a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,13 @@ from understudy.pipelines.sources.base import IN_UTC
 from understudy.pipelines.sources.databases.postgresql_connection import SETTINGS, python_encoding
 from understudy.pipelines.table.keeping import enum_name
 from understudy.pipelines.table.reading.objects import double, truth, whole, without_trailing_zeros, written
+
+_PLAIN = {
+    pa.string(): frozenset({str, type(None)}),
+    pa.int64(): frozenset({int, type(None)}),
+    pa.float64(): frozenset({float, type(None)}),
+}
+"""Python's types of which Arrow makes at once what reading one by one would."""
 
 _WHOLE = {"SMALLINT": "int16", "INTEGER": "int32", "BIGINT": "int64"}
 
@@ -104,6 +112,13 @@ class StoredColumn:
         type_ = self.arrow_type
         if pa.types.is_nested(type_):
             return pa.nulls(len(values), type_)
+        if (
+            (plain := _PLAIN.get(type_))
+            and set(map(type, values)) <= plain
+            and not isinstance(self.column.type, sa.Numeric)
+        ):
+            with suppress(pa.ArrowInvalid, OverflowError, UnicodeError):  # then it is read value by value, below
+                return pa.array(values, type_)
         if pa.types.is_boolean(type_):
             return pa.array([truth(value) for value in values], type_)
         if pa.types.is_integer(type_):
@@ -116,13 +131,21 @@ class StoredColumn:
         return pa.array(texts, pa.string())
 
 
-def connect_options(address: str) -> dict[str, Any]:
+_MYSQL = (
+    "time_zone = '+00:00'",  # in which moments of type TIMESTAMP are written
+    "sql_mode = ''",  # CHAR without the blanks that fill it up, and no word that depends on the server's mode
+    "net_write_timeout = 3600",  # for the server waits while rows are counted
+    "max_sort_length = 1024",  # which is more than group_sql.MOST_BYTES
+)
+
+
+def connect_options(url: sa.URL) -> dict[str, Any]:
     """What an address may not decide: sqlite3 converts no value, and libpq writes names in UTF-8."""
-    match sa.make_url(address).drivername:
+    match url.drivername:
         case "sqlite" | "sqlite+pysqlite":
             return {"detect_types": 0}
         case "postgresql" | "postgresql+psycopg" | "postgresql+psycopg2":
-            return {"client_encoding": "utf8"}
+            return {"client_encoding": "utf8", "fallback_application_name": "understudy"}
     return {}
 
 
@@ -131,6 +154,9 @@ def prepared(connection: sa.Connection) -> str:
     driver: Any = connection.connection.driver_connection
     if connection.dialect.name == "sqlite" and hasattr(driver, "text_factory"):
         driver.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    if connection.dialect.name in ("mysql", "mariadb"):
+        for setting in _MYSQL:
+            connection.exec_driver_sql(f"SET SESSION {setting}")
     if connection.dialect.name == "postgresql":
         for name in ("DateStyle", "IntervalStyle", "TimeZone", "extra_float_digits"):
             connection.execute(sa.select(sa.func.set_config(name, SETTINGS[name], False)))
