@@ -15,9 +15,9 @@ from understudy.pipelines.spec.source import SourceSpec
 __all__ = ["Source", "check_columns", "open_source"]
 
 _FIX = (
-    "use duckdb:///file.duckdb, sqlite:///file.db, postgresql://user@host/database or mysql://user@host/database with a "
-    "table, a Parquet file or directory, or a .csv "
-    "or .csv.gz file, also as s3://bucket/path, gs://bucket/path or abfs://container/path; delta:///folder or "
+    "use duckdb:///file.duckdb, sqlite:///file.db, postgresql://user@host/database or mysql://user@host/database with "
+    "a table, a Parquet file or directory, or a .csv or .csv.gz file, "
+    "also as s3://bucket/path, gs://bucket/path or abfs://container/path; delta:///folder or "
     "iceberg://catalogue with a table; or an .npz or idx file or a folder of pictures"
 )
 _OPTIONS = {"quoted_newlines": "CSV files", "csv": "CSV files", "external": "views of DuckDB"}
