@@ -47,6 +47,14 @@ def table_facts(uri: str, table: str | None, beside: Path) -> TableFacts:
             from understudy.pipelines.drafting.postgresql import postgresql_facts
 
             return postgresql_facts(address)
+        case "sqlite" if path is not None:
+            return _sqlite(path, table, beside)
+        case "mysql" | "mariadb":
+            from understudy.pipelines.drafting.sqlalchemy_database import sqlalchemy_facts
+            from understudy.pipelines.sources.databases.mysql_connection import url_of
+
+            url = url_of(address).render_as_string(hide_password=False)
+            return replace(sqlalchemy_facts(str(address), table, url), uri=address.text)
         case "sql" if address.hidden_in == "env":
             from understudy.pipelines.drafting.sqlalchemy_database import sqlalchemy_facts
 
@@ -149,6 +157,15 @@ def _any_source(address: Address) -> TableFacts:
     return TableFacts(columns, f"the schema of {named}", address.text, address.table)
 
 
+def _sqlite(path: Path, table: str | None, beside: Path) -> TableFacts:
+    from understudy.pipelines.drafting.sqlalchemy_database import sqlalchemy_facts
+
+    if not path.is_file():
+        raise SpecError(f"there is no database {path}", "check the path")
+    facts = sqlalchemy_facts(str(path), table, f"sqlite:///{path.resolve()}")
+    return replace(facts, uri=f"sqlite:///{spec_path(path, beside)}")
+
+
 def _any_database(address: Address) -> TableFacts:
     """A SQLAlchemy URL as it is. A spec has no such address: it names an environment variable, which is to be set."""
     import sqlalchemy as sa
@@ -168,10 +185,6 @@ def _any_database(address: Address) -> TableFacts:
             "name a file, duckdb:///file.duckdb, postgresql://user@host/database, or a SQLAlchemy URL whose driver is "
             "installed",
         )
-    if url.get_backend_name() == "sqlite" and url.database:
-        if not Path(url.database).is_file():
-            raise SpecError(f"there is no database {url.database}", "check the path")
-        url = url.set(database=str(Path(url.database).resolve()))
     text = url.render_as_string(hide_password=False)  # there is none: the address was checked
     facts = sqlalchemy_facts(VARIABLE, address.table, text)
     return replace(facts, environment=f"export {VARIABLE}={shlex.quote(text)}")

@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.warehouse import Warehouse
-from understudy.pipelines.drafting.catalogue import VARIABLE, table_facts
+from understudy.pipelines.drafting.catalogue import table_facts
 from understudy.pipelines.drafting.draft import Choices, Draft, draft_table, likely_entities, rows_of
 from understudy.pipelines.drafting.facts import ColumnFacts, TableFacts
 from understudy.pipelines.drafting.writing import written
@@ -163,8 +163,7 @@ def test_sqlite_is_asked_through_sqlalchemy(tmp_path: Path) -> None:
     connection.close()
     facts = table_facts(f"sqlite:///{tmp_path}/shop.db", "orders", tmp_path)
     found = columns(facts)
-    assert facts.uri == f"sql+env://{VARIABLE}"
-    assert facts.environment == f"export {VARIABLE}=sqlite:///{tmp_path}/shop.db"
+    assert facts.uri == "sqlite:///shop.db"
     assert found["id"].primary
     assert found["code"].unique
     assert found["state"].values == ("new", "paid")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.lakehouse import catalogue, catalogue_in
+from tests.mariadb import MariaDB
 from tests.warehouse import Warehouse
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published
 from understudy.pipelines.spec.handling import PublishSpec
@@ -138,6 +142,76 @@ class TestPostgreSQL(TargetContract):
 
     def squat(self, place: Path, release: PreparedRelease) -> Callable[[], Any]:
         self.warehouse.execute(f"CREATE TABLE {self.table(place)} AS SELECT 'mine' AS x")
+        return lambda: _rows(self.read(place, ""))
+
+
+class TestSqlite(TargetContract):
+    def describe(self, place: Path) -> PublishSpec:
+        return PublishSpec(to="sqlite:///out.db", table="copies")
+
+    def read(self, place: Path, name: str) -> pa.Table | None:
+        with closing(sqlite3.connect(place / "out.db")) as connection:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'copies'").fetchall():
+                return None
+            found = connection.execute("SELECT * FROM copies")
+            names = [column[0] for column in found.description]
+            rows = [dict(zip(names, row, strict=True)) for row in found]
+        for row in rows:
+            if "seen" in row:
+                row["seen"] = row["seen"] and dt.date.fromisoformat(row["seen"])
+                row["flag"] = None if row["flag"] is None else bool(row["flag"])
+        return pa.Table.from_pylist(rows)
+
+    def address(self, place: Path, published: Published) -> str:
+        return f"sqlite:///{place / 'out.db'}#copies"
+
+    def tamper(self, place: Path, published: Published) -> None:
+        with closing(sqlite3.connect(place / "out.db")) as connection, connection:
+            connection.execute("UPDATE copies SET age = age + 1 WHERE rowid = (SELECT min(rowid) FROM copies"
+                               " WHERE age IS NOT NULL)")  # fmt: skip
+
+    def squat(self, place: Path, release: PreparedRelease) -> Callable[[], Any]:
+        with closing(sqlite3.connect(place / "out.db")) as connection, connection:
+            connection.execute("CREATE TABLE copies AS SELECT 'mine' AS x")
+        return lambda: _rows(self.read(place, ""))
+
+
+class TestMariaDB(TargetContract):
+    kills = 7
+
+    @pytest.fixture(autouse=True)
+    def _server(self, mariadb: MariaDB) -> None:
+        self.mariadb = mariadb
+
+    def table(self, place: Path) -> str:
+        return place.name.replace("-", "_")
+
+    def describe(self, place: Path) -> PublishSpec:
+        return PublishSpec(to=self.mariadb.uri, table=self.table(place))
+
+    def read(self, place: Path, name: str) -> pa.Table | None:
+        table = self.table(place)
+        columns = [column for (column, *_) in self.mariadb.rows(
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE()"
+            f" AND table_name = '{table}' ORDER BY ordinal_position")]  # fmt: skip
+        rows = (
+            [dict(zip(columns, row, strict=True)) for row in self.mariadb.rows(f"SELECT * FROM {table}")]
+            if columns
+            else []
+        )
+        for row in rows:
+            if "flag" in row:
+                row["flag"] = None if row["flag"] is None else bool(row["flag"])
+        return pa.Table.from_pylist(rows) if columns else None
+
+    def address(self, place: Path, published: Published) -> str:
+        return f"{self.mariadb.uri}#{self.table(place)}"
+
+    def tamper(self, place: Path, published: Published) -> None:
+        self.mariadb.execute(f"UPDATE {self.table(place)} SET age = age + 1 WHERE age IS NOT NULL LIMIT 1")
+
+    def squat(self, place: Path, release: PreparedRelease) -> Callable[[], Any]:
+        self.mariadb.execute(f"CREATE TABLE {self.table(place)} AS SELECT 'mine' AS x")
         return lambda: _rows(self.read(place, ""))
 
 

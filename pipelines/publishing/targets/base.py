@@ -149,8 +149,8 @@ def check_target(spec: ReleaseSpec) -> TargetKind:
         others = [f"{name}://" for name in names(TARGETS) if not is_own(TARGETS, name)]
         raise SpecError(
             f"publish.to: cannot publish to {address.scheme}://",
-            "use a directory, duckdb:///file.duckdb, postgresql://user@host/database, delta:///folder, "
-            "iceberg://catalogue or s3://bucket/path"
+            "use a directory, duckdb:///file.duckdb, sqlite:///file.db, postgresql://user@host/database, "
+            "mysql://user@host/database, delta:///folder, iceberg://catalogue or s3://bucket/path"
             + (f"; or, by packages installed here, {', '.join(others)}" if others else ""),
         )
     if kind.terms.table and not spec.publish.table:
