@@ -114,7 +114,6 @@ class SqliteTarget(TargetBase):
             manifest = manifest.model_copy(update={"files": (file, *estimates, *listed(release.measured))})
             _swap(connection, self.table, staged)
             text = manifest.model_dump_json()
-            key = (manifest.name, manifest.release_id, self.table)
             connection.execute(f"UPDATE {RELEASES} SET current = 0 WHERE table_name = ?", [self.table])  # noqa: S608
             connection.execute(
                 f"INSERT INTO {RELEASES} (name, release_id, table_name, current, manifest, card, envelope)"  # noqa: S608
