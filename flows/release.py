@@ -67,7 +67,9 @@ def release(
             measured = privatize(table, plan, approval, books)  # the only place that draws noise and spends budget
     if spec.rolling is not None:
         look_ahead(spec, plan, books)
-    synthetic = generate.with_options(tags=device_tags(spec))(measured, plan, books)  # post-processing from here on
+    synthetic = generate.with_options(tags=device_tags(spec))(  # post-processing from here on
+        measured, plan, approval, books, base
+    )
     agreements = validate(synthetic, measured, plan)
     await_approval(plan.spec, synthetic, agreements, approval, books)
     return publish(synthetic, measured, agreements, plan, approval, books, base)

@@ -70,7 +70,7 @@ def _ask(
     spec: ReleaseSpec, synthetic: Synthetic, agreements: list[Agreement], identity: str, approvers: dict[str, str]
 ) -> str:
     """Pause until somebody answers; who it was, as far as that is known."""
-    rows = synthetic.table.num_rows
+    rows = synthetic.rows
     create_markdown_artifact(
         review(spec, rows, agreements, identity),
         key=artifact_key(spec.name, "review"),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.releasing.approving import Approval
 from understudy.pipelines.releasing.books import Books
-from understudy.pipelines.releasing.generating import generate_rows
+from understudy.pipelines.releasing.generating import generate_rows, parts_beside
+from understudy.pipelines.releasing.making import Workers, by_threads
 from understudy.pipelines.releasing.planning import Planned
+from understudy.pipelines.releasing.policy import Policy, scheduler_of
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.synthetic import Synthetic
 from understudy.tasks.telling.reporting import artifact_key, progress_of, report_samples
@@ -20,13 +24,29 @@ GPU_TAG = "gpu"
 
 @retried
 @stage("generating")
-def generate(measured: Measurement, planned: Planned, books: Books) -> Synthetic:
+def generate(measured: Measurement, planned: Planned, approval: Approval, books: Books, base: Path) -> Synthetic:
     name = planned.spec.name
     with progress_of(f"generating {name}", artifact_key(name, "generate")) as progress:
-        synthetic = generate_rows(measured, planned, books.generators, progress=progress)
+        synthetic = generate_rows(
+            measured,
+            planned,
+            books.generators,
+            progress=progress,
+            place_of=parts_beside(planned.spec, approval.mids, books, base),
+            workers=_workers(planned.spec),
+        )
     report_samples(planned.spec, synthetic)
     fault_point("after_generate")
     return synthetic
+
+
+def _workers(spec: ReleaseSpec) -> Workers:
+    """Who makes the parts of a large table: threads of this process or, where the spec says so, Dask's workers."""
+    if spec.compute.engine != "dask":
+        return by_threads
+    from understudy.tasks.engines.dask_making import by_dask
+
+    return by_dask(scheduler_of(spec, Policy.from_environment()))
 
 
 def device_tags(spec: ReleaseSpec) -> set[str]:

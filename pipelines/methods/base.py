@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -114,4 +114,40 @@ class Method(Protocol[Design]):
 
     def agreement(self, synthetic: Synthetic, measured: Measurement) -> list[Agreement]:
         """Compare the synthetic table with what was released (never with private rows)."""
+        ...
+
+
+class Sampler(Protocol):
+    """A fitted model that rows are drawn from, part by part, in threads or on workers: it can be pickled, and drawing
+    changes nothing of it."""
+
+    def draw(self, first: int, rows: int, rng: np.random.Generator) -> pa.Table:
+        """Generated rows, of which `first` come before in the table: the same for the same numbers and stream."""
+        ...
+
+
+@runtime_checkable
+class InParts(Protocol):
+    """What a method offers beside `Method` where its tables may be larger than memory. Of others, every table is made
+    in one part."""
+
+    def rows_of(self, measured: Measurement, spec: ReleaseSpec, domain: TableDomain) -> int:
+        """Rows of a table where nobody asks for a number."""
+        ...
+
+    def sampler(
+        self,
+        measured: Measurement,
+        spec: ReleaseSpec,
+        domain: TableDomain,
+        rows: int,
+        rng: np.random.Generator,
+        progress: Progress,
+        workshop: Path | None = None,
+    ) -> Sampler:
+        """Fit what a table of so many rows is drawn from: the same for the same measurement and stream."""
+        ...
+
+    def compared(self, measured: Measurement) -> Sequence[tuple[int, ...]]:
+        """The marginals that `agreement` needs counted over all rows."""
         ...

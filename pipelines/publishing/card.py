@@ -13,6 +13,7 @@ from importlib.resources import files
 import numpy as np
 import pyarrow as pa
 
+from understudy.pipelines.counting.copies import counts_of
 from understudy.pipelines.counting.counting import count_marginals
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.stating import at_most
@@ -27,7 +28,6 @@ from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.samples import sample_grid
 from understudy.pipelines.publishing.svg import bar_chart, budget_gauge, heat_map, tree_drawing
 from understudy.pipelines.publishing.verdict_section import verdict_section
-from understudy.pipelines.table.coding.encode import EncodedBatch
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.synthetic import Synthetic
 
@@ -88,13 +88,13 @@ def render_tables(
         "steps": "".join(f"<li>{escape(step)}</li>" for step in manifest.steps),
         "verdict": verdict_section(manifest) + _tree(manifest),
         "quality": _quality(manifest) + _unlisted(manifest) + _left_out(manifest),
-        "distributions": by_table(lambda name, one: _distributions(one.codes.columns, one.domain, measured[name])),
-        "pictures": "".join(_pictures(one.table, one.domain) for one in tables.values()),
-        "dependence": by_table(lambda name, one: _dependence(one.codes, one.domain)),
+        "distributions": by_table(lambda name, one: _distributions(one, measured[name])),
+        "pictures": "".join(_pictures(one.shown, one.domain) for one in tables.values()),
+        "dependence": by_table(lambda name, one: _dependence(one)),
         "agreement": agreement_table(agreements),
         "noise": noise_table(manifest, _counted_names(tables)),
         "schema": by_table(lambda name, one: schema_table(manifest, one.domain, name)),
-        "sample": by_table(lambda name, one: sample_table(one.table, one.domain)),
+        "sample": by_table(lambda name, one: sample_table(one.shown, one.domain)),
         "events": events_table(manifest),
         "spec_hash": manifest.spec_hash,
         "versions": escape(", ".join(f"{name} {number}" for name, number in manifest.versions.items())),
@@ -181,11 +181,12 @@ def _percent(share: float) -> str:
     return f"{min(max(share, 0.0), 1.0):.1%}"
 
 
-def _distributions(codes: Sequence[np.ndarray], domain: TableDomain, measured: dict[str, MeasuredColumn]) -> str:
+def _distributions(synthetic: Synthetic, measured: dict[str, MeasuredColumn]) -> str:
     figures = []
-    for column, values in zip(domain.columns, codes, strict=True):
-        counts = np.bincount(values, minlength=column.size).astype(float)
-        shares = counts / max(1.0, counts.sum())
+    columns = synthetic.domain.columns
+    counted = counts_of(synthetic, [(index,) for index in range(len(columns))])
+    for column, counts in zip(columns, counted, strict=True):
+        shares = counts / max(1.0, float(counts.sum()))
         known = measured.get(column.name)
         chart = bar_chart(column.code_labels(), shares, known.shares if known else None, known.std if known else 0.0)
         figures.append(f"<figure><figcaption>{escape(column.name)}</figcaption>{chart}</figure>")
@@ -206,14 +207,18 @@ def _pictures(synthetic: pa.Table, domain: TableDomain) -> str:
     )
 
 
-def _dependence(encoded: EncodedBatch, domain: TableDomain) -> str:
-    """Cramer's V of every pair of columns of the synthetic table."""
+def _dependence(synthetic: Synthetic) -> str:
+    """Cramer's V of every pair of columns of the synthetic table; of the largest, by the rows that are shown."""
+    domain = synthetic.domain
     if len(domain.columns) < 2:
         return '<p class="sub">It has fewer than two columns with values to count.</p>'
     shown = min(len(domain.columns), MOST_DEPENDENCE_COLUMNS)
     pairs = [(i, j) for i in range(shown) for j in range(i + 1, shown)]
     matrix = np.eye(shown)
-    for (i, j), table in zip(pairs, count_marginals([encoded], domain.sizes, pairs), strict=True):
+    counted = {} if synthetic.seen is None else synthetic.seen.counts
+    others = [pair for pair in pairs if pair not in counted]
+    counted = {**counted, **dict(zip(others, count_marginals([synthetic.codes], domain.sizes, others), strict=True))}
+    for (i, j), table in ((pair, counted[pair]) for pair in pairs):
         matrix[i, j] = matrix[j, i] = cramers_v(table)
     names = list(domain.names[:shown])
     return heat_map(matrix, names, names, numbers=shown <= 16)

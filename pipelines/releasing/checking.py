@@ -5,6 +5,8 @@ All of it is judged from the public contract and from released numbers, so its r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from understudy.pipelines.counting.quality import qualities_of
 from understudy.pipelines.errors import NotUnderstood, OnlyNoise, ValidationFailed
 from understudy.pipelines.inference.verdict import GRADES, measured_verdict
@@ -12,8 +14,9 @@ from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.generating import rows_wanted
 from understudy.pipelines.releasing.planning import Planned
-from understudy.pipelines.table.checks import Verdict, breaches, checks_of
+from understudy.pipelines.table.checks import Check, Checks, Verdict, breaches, checks_of
 from understudy.pipelines.table.contract import contract_of
+from understudy.pipelines.table.part_checks import breaches_in_parts
 from understudy.pipelines.table.rules import broken_rows
 from understudy.pipelines.table.synthetic import Synthetic
 
@@ -31,7 +34,7 @@ def require_sound(
     require_understood(measured, planned)
     require_useful(measured, planned)
     contract = contract_of(planned.domain, rows_wanted(rows, planned), measured.facts.get("types"))
-    failures = [str(check) for check in verdict(synthetic.table, checks_of(contract))]
+    failures = [str(check) for check in _failed(synthetic, checks_of(contract), verdict)]
     agreements = [] if failures else _agreements(synthetic, measured, planned)
     failures += [f"{each.query}: too far from its measurement" for each in agreements if not each.holds]
     if failures:
@@ -78,10 +81,20 @@ def require_useful(measured: Measurement, planned: Planned) -> None:
         )
 
 
+def _failed(synthetic: Synthetic, checks: Checks, verdict: Verdict) -> Sequence[Check]:
+    """Of the table or, where it was made in parts, of what every part was found to be when it was."""
+    if synthetic.seen is None:
+        return verdict(synthetic.table, checks)
+    return breaches_in_parts(synthetic.seen.reports, checks, verdict)
+
+
 def _agreements(synthetic: Synthetic, measured: Measurement, planned: Planned) -> list[Agreement]:
     """Distances to what was measured, and for each rule how many rows break it, of which none may."""
-    rules = [
-        Agreement(f"rule: {rule}", float(broken_rows(rule, synthetic.modelled, planned.domain).sum()), 0.0)
-        for rule in planned.spec.generate.rules
-    ]
-    return planned.method.agreement(synthetic, measured) + rules
+    rules, seen = planned.spec.generate.rules, synthetic.seen
+    broken = (
+        [int(broken_rows(rule, synthetic.modelled, planned.domain).sum()) for rule in rules]
+        if seen is None
+        else seen.broken
+    )
+    kept = [Agreement(f"rule: {rule}", float(rows), 0.0) for rule, rows in zip(rules, broken, strict=True)]
+    return planned.method.agreement(synthetic, measured) + kept

@@ -62,7 +62,7 @@ def prepare_release(
     ledger: Ledger,
 ) -> PreparedRelease:
     """Manifest and card, from the ledger's own record of what was charged, not from what this run believes."""
-    spec, table, drawn = planned.spec, synthetic.table, _as_drawn(planned, measured)
+    spec, drawn, names = planned.spec, _as_drawn(planned, measured), synthetic.parts.schema.names
     charges = [*settled(ledger, planned.bought), *settled_charges(ledger, approval)]
     balance = ledger.balance(spec.privacy.account)
     before = loss_without(ledger, spec.privacy.account, (*planned.bought, *approval.mids))
@@ -93,9 +93,9 @@ def prepare_release(
         counted="entities" if counts_entities(measured) else "rows",
         quality=quality_facts(qualities_of(measured, planned.domain)),
         unlisted=_unlisted(known, planned),
-        left_out=tuple(name for name in planned.discovered if name not in table.column_names),
-        rows=table.num_rows,
-        columns=tuple(table.column_names),
+        left_out=tuple(name for name in planned.discovered if name not in names),
+        rows=synthetic.rows,
+        columns=tuple(names),
         spec_hash=approval.requests[0].spec_hash,
         spec=public_spec(spec),
         versions=software_versions(),
@@ -104,7 +104,7 @@ def prepare_release(
         measured=measured_fact(files, measured),
     )
     card = render_card(manifest, synthetic, known, agreements, before.epsilon)
-    return PreparedRelease(manifest, table, card, measured=files)
+    return PreparedRelease(manifest, synthetic.parts, card, measured=files)
 
 
 def _unlisted(known: dict[str, MeasuredColumn], planned: Planned) -> tuple[UnlistedFact, ...]:

@@ -17,6 +17,7 @@ from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.ledger.names import parent_of
 from understudy.pipelines.publishing.manifest import Manifest
+from understudy.pipelines.publishing.part_files import KeptParts
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, Target
 
 
@@ -54,6 +55,8 @@ def publish_recorded(
     published = target.publish(release)
     fault_point("published_unrecorded")
     ledger.record_publication(account, mids, manifest.release_id, published.manifest_sha256)
+    if isinstance(release.rows, KeptParts):
+        release.rows.place.clear()
     return published
 
 

@@ -228,7 +228,7 @@ def _security(scheduler: str) -> Security | None:
 
 
 @contextlib.contextmanager
-def client_of(scheduler: str | None) -> Iterator[Client]:
+def client_of(scheduler: str | None, doing: str = "counted the table") -> Iterator[Client]:
     """A client of the cluster at that address, or of one of this process's threads; closed afterwards."""
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with contextlib.ExitStack() as stack:
@@ -251,6 +251,6 @@ def client_of(scheduler: str | None) -> Iterator[Client]:
         try:
             yield client
         except (KilledWorker, CommClosedError):
-            problem = "Dask workers died again and again while they counted the table"
+            problem = f"Dask workers died again and again while they {doing}"
             fix = "look at the workers' logs; give them more memory or fewer threads"
             raise SourceError(problem, fix) from None

@@ -55,6 +55,8 @@ def _failed(context: Any, title: str, frame: pd.DataFrame, checks: Iterable[Chec
     import great_expectations as gx
 
     listed = list(checks)
+    if not listed:
+        return []
     expectations = [_expectation(check, {"check": place}) for place, check in enumerate(listed)]
     suite = gx.ExpectationSuite(name=title, expectations=expectations)
     asset = context.data_sources.add_pandas(title).add_dataframe_asset(title)

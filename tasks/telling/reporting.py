@@ -83,7 +83,7 @@ def report_plan(spec: ReleaseSpec, plan: MethodPlan[Any]) -> None:
 def report_samples(spec: ReleaseSpec, synthetic: Synthetic) -> None:
     """A few synthetic pictures as an image artifact, if there are any; small, since Prefect's database keeps it."""
     for columns in (10, 5, 2):
-        grid = sample_grid(synthetic.table, synthetic.domain, columns, SAMPLE_PIXELS)
+        grid = sample_grid(synthetic.shown, synthetic.domain, columns, SAMPLE_PIXELS)
         if grid is None:
             return
         if len(grid.data_uri) <= MOST_IMAGE_CHARACTERS:

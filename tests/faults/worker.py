@@ -47,6 +47,7 @@ from understudy.pipelines.privacy.relation import Relation, Unit
 from understudy.pipelines.publishing.manifest import AccountState, ChargedEvent, Guarantee, Manifest
 from understudy.pipelines.publishing.targets.base import PreparedRelease
 from understudy.pipelines.publishing.targets.directory import DirectoryTarget
+from understudy.pipelines.table.in_parts import Parts
 
 PUBLISH_RETRIES = 0  # duplicates that publish at once must agree without help
 ACCOUNT, RELEASE, STAGE, SPEC_HASH = "clinic", "visits", "marginals", "5" * 64
@@ -250,7 +251,7 @@ def publish(world: Path, charge: Charge, counts: np.ndarray) -> None:
         spec={},
         versions={},
     )
-    prepared = PreparedRelease(manifest, pa.table({"count": counts.ravel()}), "<html></html>")
+    prepared = PreparedRelease(manifest, Parts.of(pa.table({"count": counts.ravel()})), "<html></html>")
     for retries_left in range(PUBLISH_RETRIES, -1, -1):
         try:
             DirectoryTarget(world / "published").publish(prepared)

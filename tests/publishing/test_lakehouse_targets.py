@@ -25,6 +25,7 @@ from understudy.pipelines.publishing.manifest import ReleaseFile
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Target, open_target
 from understudy.pipelines.publishing.verifying import verify_release
 from understudy.pipelines.spec.handling import PublishSpec
+from understudy.pipelines.table.in_parts import Parts
 from understudy.testing.tables import COLUMNS, spec_of_columns
 from understudy.testing.targets import _new_key
 
@@ -143,7 +144,7 @@ def test_other_columns_and_types_take_the_place_of_the_old_ones(lake: Lake) -> N
     )
     old = make(2, key)
     manifest = old.manifest.model_copy(update={"rows": 2, "columns": tuple(table.column_names)})
-    published = lake.target.publish(PreparedRelease(manifest, table, "<html>card</html>", key))
+    published = lake.target.publish(PreparedRelease(manifest, Parts.of(table), "<html>card</html>", key))
     assert verify_release(published.location, [key.public]).holds
     assert lake.target.recover("contract", manifest.release_id) is not None
     frame = lake.frame()

@@ -17,6 +17,7 @@ from understudy.pipelines.publishing.targets.base import PreparedRelease, open_t
 from understudy.pipelines.publishing.targets.postgresql import PostgresTarget
 from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.table.in_parts import Parts
 from understudy.pipelines.table.keeping import Kept, cast, enum_name
 
 TABLE = pa.table(
@@ -33,7 +34,7 @@ TABLE = pa.table(
 
 def release(release_id: str = "2026-10-abc", table: pa.Table = TABLE) -> PreparedRelease:
     made = prepared(release_id)
-    return PreparedRelease(made.manifest, table, made.card)
+    return PreparedRelease(made.manifest, Parts.of(table), made.card)
 
 
 def target(warehouse: Warehouse, table: str = "visits") -> PostgresTarget:

@@ -33,6 +33,7 @@ from understudy.pipelines.publishing.targets.duckdb_table import DuckDBTarget
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.coding.decode import decode
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.in_parts import Parts
 from understudy.pipelines.table.synthetic import Synthetic
 from understudy.tasks.telling import reporting
 
@@ -158,7 +159,7 @@ def test_the_orchestrator_gets_a_small_image(monkeypatch: pytest.MonkeyPatch) ->
 def test_directories_and_duckdb_take_tensors(tmp_path: Path, low: float, high: float) -> None:
     spec = picture_spec(low=low, high=high)
     table = made(spec)
-    release = PreparedRelease(manifest_of(spec, table), table, card_of(spec, table))
+    release = PreparedRelease(manifest_of(spec, table), Parts.of(table), card_of(spec, table))
     DirectoryTarget(tmp_path).publish(release)
     place = tmp_path / "digits" / "latest"
     assert read_release(place).columns == ("label", "image")

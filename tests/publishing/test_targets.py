@@ -29,6 +29,7 @@ from understudy.pipelines.publishing.targets.base import PreparedRelease, open_t
 from understudy.pipelines.publishing.targets.directory import DirectoryTarget, read_release
 from understudy.pipelines.publishing.targets.duckdb_table import DuckDBTarget
 from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.table.in_parts import Parts
 
 
 def prepared(
@@ -53,7 +54,7 @@ def prepared(
         spec=public_spec(spec),
         versions=software_versions(),
     )
-    return PreparedRelease(manifest, pa.table({"age": list(range(rows))}), "<html>card</html>")
+    return PreparedRelease(manifest, Parts.of(pa.table({"age": list(range(rows))})), "<html>card</html>")
 
 
 def test_a_release_is_complete_hashed_and_pointed_at(tmp_path: Path) -> None:
@@ -224,7 +225,7 @@ def test_a_duckdb_table_with_zones_is_the_same_on_a_machine_in_another_zone(
     made = prepared()
     moments = pa.array([1_767_225_600_000_000, None], pa.timestamp("us", tz="UTC"))
     target = DuckDBTarget(tmp_path / "out.duckdb", "visits")
-    published = target.publish(PreparedRelease(made.manifest, pa.table({"seen": moments}), made.card))
+    published = target.publish(PreparedRelease(made.manifest, Parts.of(pa.table({"seen": moments})), made.card))
     told = (
         "import duckdb, sys; from pathlib import Path;"
         "from understudy.pipelines.publishing.targets.duckdb_table import DuckDBTarget;"

@@ -30,6 +30,7 @@ from understudy.pipelines.table.coding.encode import encode
 from understudy.pipelines.table.contract import contract_of
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.finishing import finished
+from understudy.pipelines.table.in_parts import Parts
 from understudy.pipelines.table.keeping import enum_labels
 
 ROWS = 60
@@ -138,7 +139,7 @@ def publish(kind: str, table: pa.Table, folder: Path, warehouse: Warehouse) -> N
     made = prepared()
     target = open_target(spec({"uri": "x.parquet"}, to), folder)
     target.ready(made.manifest.name)
-    published = target.publish(PreparedRelease(made.manifest, table, made.card))
+    published = target.publish(PreparedRelease(made.manifest, Parts.of(table), made.card))
     assert target.recover(made.manifest.name, made.manifest.release_id) == published
 
 

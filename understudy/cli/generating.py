@@ -11,7 +11,7 @@ from understudy.cli.releasing import tell_alarms
 from understudy.pipelines.publishing.targets.base import Published, open_target
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.checking import require_sound
-from understudy.pipelines.releasing.generating import generate_rows
+from understudy.pipelines.releasing.generating import generate_rows, parts_beside
 from understudy.pipelines.releasing.keys import signed
 from understudy.pipelines.releasing.preparing import prepare_release
 from understudy.pipelines.releasing.recording import publish_recorded
@@ -25,16 +25,17 @@ def generate_from(
     """Generate, check and publish as a release would, from the stored measurement alone."""
     books = Books.open(Workspace.from_environment())
     found = remember(measurement, method, rows, to, options, books)
-    synthetic = generate_rows(found.measured, found.planned, books.generators)
+    place_of = parts_beside(found.planned.spec, found.approval.mids, books, Path())
+    synthetic = generate_rows(found.measured, found.planned, books.generators, place_of=place_of)
     agreements = require_sound(synthetic, found.measured, found.planned)
     release = prepare_release(synthetic, found.measured, agreements, found.planned, found.approval, books.ledger)
     target, account = open_target(found.planned.spec, Path()), found.planned.spec.privacy.account
     published = publish_recorded(target, signed(release, books), books.ledger, account, found.approval.mids)
-    charge, table = found.charge, synthetic.table
+    charge = found.charge
     click.echo(
         f"spent      nothing: {charge.stage} of {charge.release}, snapshot {charge.snapshot}, was paid for before"
     )
-    click.echo(f"published  {table.num_rows:,} rows x {table.num_columns} columns")
+    click.echo(f"published  {synthetic.rows:,} rows x {len(synthetic.parts.schema)} columns")
     tell_alarms(published)
     click.echo(f"where      {published.location}")
     return published

@@ -38,6 +38,7 @@ from understudy.pipelines.publishing.targets.base import PreparedRelease, Publis
 from understudy.pipelines.publishing.verifying import verify_release
 from understudy.pipelines.spec.handling import PublishSpec
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.in_parts import Parts
 from understudy.testing.tables import COLUMNS, example, spec_of_columns
 
 ROWS = 40
@@ -103,7 +104,7 @@ class TargetContract(ABC):
             spec=public_spec(spec),
             versions=software_versions(),
         )
-        return PreparedRelease(manifest, table, "<html>card</html>", key)
+        return PreparedRelease(manifest, Parts.of(table), "<html>card</html>", key)
 
     def shown(self, place: Path) -> Rows | None:
         found = self.read(place, "contract")
@@ -134,7 +135,7 @@ class TargetContract(ABC):
     def test_publishing_twice_is_publishing_once(self, place: Path) -> None:
         release = self.release(1)
         first = self.open(place).publish(release)
-        other = PreparedRelease(release.manifest, release.table.slice(0, 3), release.card)
+        other = PreparedRelease(release.manifest, Parts.of(release.table.slice(0, 3)), release.card)
         again = self.open(place).publish(other)
         assert (again.manifest, again.manifest_sha256) == (first.manifest, first.manifest_sha256)
         assert self.shown(place) == _rows(release.table)

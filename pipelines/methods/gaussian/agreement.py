@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from understudy.pipelines.counting.copies import counts_of
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.methods.gaussian.copula import marginals_of
 from understudy.pipelines.methods.gaussian.layout import Layout
@@ -69,8 +70,8 @@ def _mean_line(synthetic: Synthetic, layout: Layout, index: int, released: float
 
 def _share_line(synthetic: Synthetic, layout: Layout, index: int, released: np.ndarray, noise: float) -> Agreement:
     column = layout.column(index)
-    codes = synthetic.codes.columns[index]
-    shares = np.bincount(codes, minlength=column.size) / max(len(codes), 1)
-    sampling = DEVIATIONS / 2 * math.sqrt(column.size / max(len(codes), 1))
+    rows = max(synthetic.rows, 1)
+    shares = counts_of(synthetic, [(index,)])[0] / rows
+    sampling = DEVIATIONS / 2 * math.sqrt(column.size / rows)
     distance = float(np.abs(shares - released).sum() / 2)
     return Agreement(f"shares of {column.name}", distance, MODEL_SLACK + noise + sampling)

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.counting.mechanism import MarginalNoise, one_table_noise
-from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PrivateTable, Progress
+from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PrivateTable
 from understudy.pipelines.methods.gaussian import pairs
 from understudy.pipelines.methods.gaussian.covariance import nearest_distribution
 from understudy.pipelines.methods.gaussian.estimates import Estimates, cross_covariance
@@ -29,9 +29,9 @@ from understudy.pipelines.methods.gaussian.latent import Axis, axis_from_probabi
 from understudy.pipelines.methods.gaussian.layout import Layout
 from understudy.pipelines.methods.gaussian.model import fit_class
 from understudy.pipelines.methods.gaussian.moments import MAX_GRID, Writer
-from understudy.pipelines.methods.gaussian.noisy_moments import drawable_grid, generation_rng
+from understudy.pipelines.methods.gaussian.noisy_moments import drawable_grid
 from understudy.pipelines.methods.gaussian.options import GaussianOptions
-from understudy.pipelines.methods.gaussian.sampling import sample_table
+from understudy.pipelines.methods.gaussian.sampling import FittedModels
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
 from understudy.pipelines.privacy.rounding import planned
@@ -116,22 +116,28 @@ def measure(
     return Measurement(KIND, {**marginals.facts, **bought.facts}, {**marginals.arrays, **bought.arrays})
 
 
-def generate(measured: Measurement, domain: TableDomain, rows: int | None, progress: Progress) -> pa.Table:
+@dataclass(frozen=True, eq=False)
+class BinnedNumbers:
+    """Normal draws to the bins of the released marginals, and from them to values."""
+
+    axes: tuple[list[Axis], ...]
+    layout: Layout
+
+    def typed(self, label: int, place: int, draws: np.ndarray, rng: np.random.Generator) -> pa.Array:
+        codes = np.searchsorted(self.axes[label][place].thresholds, draws)
+        return decode_column(codes, self.layout.column(self.layout.numeric[place]), rng)
+
+
+def fitted(measured: Measurement, domain: TableDomain) -> FittedModels:
     layout = Layout.of(domain, measured.facts["label"], measured.facts["grid"])
-    rng = generation_rng(measured)
     axes = [_number_axes(measured, layout, label) for label in range(layout.classes)]
     estimates = [_class_estimates(measured, layout, label, axes[label]) for label in range(layout.classes)]
-    models = [
+    models = tuple(
         fit_class(one, number_axes, measured.facts.get("pair_noise", 0.0))
         for one, number_axes in zip(estimates, axes, strict=True)
-    ]
-
-    def number_map(label: int, place: int, draws: np.ndarray) -> pa.Array:
-        codes = np.searchsorted(axes[label][place].thresholds, draws)
-        return decode_column(codes, layout.column(layout.numeric[place]), rng)
-
-    wanted = rows if rows is not None else max(1, round(sum(one.total for one in estimates)))
-    return sample_table(models, layout, number_map, wanted, rng, lambda done: progress(done, wanted, "rows drawn"))
+    )
+    rows = max(1, round(sum(one.total for one in estimates)))
+    return FittedModels(models, layout, BinnedNumbers(tuple(axes), layout), rows)
 
 
 def expected_radius(layout: Layout) -> float:

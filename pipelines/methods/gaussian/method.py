@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.methods.base import Agreement, MethodPlan, PrivateTable, Progress
+from understudy.pipelines.methods.base import Agreement, MethodPlan, PrivateTable, Progress, Sampler
 from understudy.pipelines.methods.gaussian import copula, learned_moments, noisy_moments, sampling_noise
 from understudy.pipelines.methods.gaussian.agreement import copula_agreement, moments_agreement
 from understudy.pipelines.methods.gaussian.choice import advice
 from understudy.pipelines.methods.gaussian.layout import Layout
 from understudy.pipelines.methods.gaussian.options import GaussianOptions, gaussian_options
+from understudy.pipelines.methods.gaussian.sampling import FittedModels
+from understudy.pipelines.methods.gaussian.sampling_noise import BoughtRecords
 from understudy.pipelines.privacy.accounting import calibrate_gaussian
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Purchase
@@ -21,10 +25,10 @@ from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.synthetic import Synthetic
 
-_GENERATORS = {
-    "noisy-moments": noisy_moments.generate,
-    "copula": copula.generate,
-    "sampling-noise": sampling_noise.generate,
+_SAMPLERS: dict[str, Callable[[Measurement, TableDomain], FittedModels | BoughtRecords]] = {
+    "noisy-moments": noisy_moments.fitted,
+    "copula": copula.fitted,
+    "sampling-noise": sampling_noise.fitted,
 }
 _AGREEMENTS = {"noisy-moments": moments_agreement, "copula": copula_agreement}
 
@@ -67,12 +71,38 @@ class GaussianMethod:
         progress: Progress,
         workshop: Path | None = None,
     ) -> pa.Table:
-        return _GENERATORS[measured.facts["mode"]](measured, domain, rows, progress)
+        sampler = _sampler(measured, domain)
+        wanted = sampler.rows if rows is None else rows
+        rng = noisy_moments.generation_rng(measured)
+        return sampler.draw(0, wanted, rng, lambda done: progress(done, wanted, "rows drawn"))
+
+    def rows_of(self, measured: Measurement, spec: ReleaseSpec, domain: TableDomain) -> int:
+        return _sampler(measured, domain).rows
+
+    def sampler(
+        self,
+        measured: Measurement,
+        spec: ReleaseSpec,
+        domain: TableDomain,
+        rows: int,
+        rng: np.random.Generator,
+        progress: Progress,
+        workshop: Path | None = None,
+    ) -> Sampler:
+        return _sampler(measured, domain)
+
+    def compared(self, measured: Measurement) -> Sequence[tuple[int, ...]]:
+        """None: the shares of all columns are counted anyway."""
+        return ()
 
     def agreement(self, synthetic: Synthetic, measured: Measurement) -> list[Agreement]:
         """Means and shares of the synthetic table beside the released ones; samples are their own release."""
         check = _AGREEMENTS.get(measured.facts["mode"])
         return check(synthetic, measured) if check else []
+
+
+def _sampler(measured: Measurement, domain: TableDomain) -> FittedModels | BoughtRecords:
+    return _SAMPLERS[measured.facts["mode"]](measured, domain)
 
 
 def _mode_of(options: GaussianOptions, domain: TableDomain) -> ModuleType:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PrivateTable, Progress
+from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PrivateTable
 from understudy.pipelines.methods.gaussian.estimates import Estimates, estimate
 from understudy.pipelines.methods.gaussian.latent import axis_of_clipped_normal, fit_clipped_normal
 from understudy.pipelines.methods.gaussian.layout import Layout
@@ -21,7 +21,7 @@ from understudy.pipelines.methods.gaussian.mechanism import Block, MomentNoise, 
 from understudy.pipelines.methods.gaussian.model import fit_class
 from understudy.pipelines.methods.gaussian.moments import MAX_GRID, exact_products
 from understudy.pipelines.methods.gaussian.options import GaussianOptions
-from understudy.pipelines.methods.gaussian.sampling import sample_table, typed_numbers
+from understudy.pipelines.methods.gaussian.sampling import FittedModels, typed_numbers
 from understudy.pipelines.methods.gaussian.split import best_weights
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
@@ -74,25 +74,31 @@ def measure(
     return purchase(charges[0], Mechanism(design.noise, products, KIND, facts))
 
 
-def generate(measured: Measurement, domain: TableDomain, rows: int | None, progress: Progress) -> pa.Table:
+@dataclass(frozen=True, eq=False)
+class ClippedNormals:
+    """Normal draws to values by each class's centres and spreads."""
+
+    fits: tuple[tuple[np.ndarray, np.ndarray], ...]
+    layout: Layout
+
+    def typed(self, label: int, place: int, draws: np.ndarray, rng: np.random.Generator) -> pa.Array:
+        centres, spreads = self.fits[label]
+        return typed_numbers(centres[place] + spreads[place] * draws, self.layout.column(self.layout.numeric[place]))
+
+
+def fitted(measured: Measurement, domain: TableDomain) -> FittedModels:
     layout, estimates = estimates_of(measured, domain)
-    fits = [fit_clipped_normal(one.mean, np.diag(one.numeric_covariance)) for one in estimates]
-    models = [
+    fits = tuple(fit_clipped_normal(one.mean, np.diag(one.numeric_covariance)) for one in estimates)
+    models = tuple(
         fit_class(
             one,
             [axis_of_clipped_normal(float(centre), float(spread)) for centre, spread in zip(*fit, strict=True)],
             measured.facts["pair_noise"],
         )
         for one, fit in zip(estimates, fits, strict=True)
-    ]
-
-    def number_map(label: int, place: int, draws: np.ndarray) -> pa.Array:
-        centres, spreads = fits[label]
-        return typed_numbers(centres[place] + spreads[place] * draws, layout.column(layout.numeric[place]))
-
-    wanted = rows if rows is not None else max(1, round(sum(one.total for one in estimates)))
-    rng = generation_rng(measured)
-    return sample_table(models, layout, number_map, wanted, rng, lambda done: progress(done, wanted, "rows drawn"))
+    )
+    rows = max(1, round(sum(one.total for one in estimates)))
+    return FittedModels(models, layout, ClippedNormals(fits, layout), rows)
 
 
 def estimates_of(measured: Measurement, domain: TableDomain) -> tuple[Layout, list[Estimates]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -10,15 +12,33 @@ import pyarrow.compute as pc
 
 from understudy.pipelines.methods.gaussian.layout import Layout
 from understudy.pipelines.methods.gaussian.model import ClassModel
-from understudy.pipelines.table.coding.decode import decode_column
+from understudy.pipelines.table.coding.decode import decode_column, fresh_ids
 from understudy.pipelines.table.coding.grid import bounds
 from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.scales import Scale
 
 CHUNK_ROWS = 250_000
 
-NumberMap = Callable[[int, int, np.ndarray], pa.Array]
-"""(class, place among the numeric columns, normal draws) -> typed values without nulls."""
+
+class NumberMap(Protocol):
+    def typed(self, label: int, place: int, draws: np.ndarray, rng: np.random.Generator) -> pa.Array:
+        """Values without nulls of a class and of a place among the numeric columns, for normal draws."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModels:
+    """The sampler of a release by moments or copula: a model for each class, and `rows` where nobody asks for more."""
+
+    models: tuple[ClassModel, ...]
+    layout: Layout
+    number_map: NumberMap
+    rows: int
+
+    def draw(
+        self, first: int, rows: int, rng: np.random.Generator, report: Callable[[int], None] = lambda done: None
+    ) -> pa.Table:
+        return sample_table(self.models, self.layout, self.number_map, rows, rng, report, first)
 
 
 def sample_table(
@@ -28,6 +48,7 @@ def sample_table(
     rows: int,
     rng: np.random.Generator,
     report: Callable[[int], None] = lambda done: None,
+    first: int = 0,
 ) -> pa.Table:
     """A table of `rows` rows in domain order, surrogate ids first, classes mixed by their estimated weights."""
     weights = np.array([model.weight for model in models])
@@ -42,7 +63,7 @@ def sample_table(
         report(done)
     table = pa.concat_tables(pieces)
     for place, name in enumerate(layout.domain.surrogates):
-        table = table.add_column(place, name, pa.array(np.arange(1, rows + 1, dtype=np.int64)))
+        table = table.add_column(place, name, fresh_ids(first + 1, rows))
     return table
 
 
@@ -66,7 +87,7 @@ def _class_rows(
     draws = matched_normals(count, model.correlation, rng)
     arrays: dict[int, pa.Array] = {}
     for place, index in enumerate(layout.numeric):
-        values = number_map(label, place, draws[:, place])
+        values = number_map.typed(label, place, draws[:, place], rng)
         if model.null_rate[place] > 0:
             absent = pa.array(rng.random(count) < model.null_rate[place])
             values = pc.if_else(absent, pa.scalar(None, values.type), values)

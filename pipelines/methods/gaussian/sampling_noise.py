@@ -12,6 +12,7 @@ Reference. Miura et al., Theorem 3.1.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PrivateTable, Progress
+from understudy.pipelines.methods.base import MethodPlan, NoiseLine, PrivateTable
 from understudy.pipelines.methods.gaussian.fitting import fitted_normal
 from understudy.pipelines.methods.gaussian.layout import NUMERIC_KINDS, Layout
 from understudy.pipelines.methods.gaussian.moments import MAX_GRID, exact_products
@@ -33,6 +34,7 @@ from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Pur
 from understudy.pipelines.privacy.noise.rounded import RandomSource
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.coding.decode import fresh_ids
 from understudy.pipelines.table.domain import TableDomain
 
 STEPS = 2**10
@@ -125,20 +127,35 @@ def measure(
     return Measurement(KIND, facts, {"records": np.concatenate([one.arrays["records"] for one in bought])})
 
 
-def generate(measured: Measurement, domain: TableDomain, rows: int | None, progress: Progress) -> pa.Table:
+@dataclass(frozen=True, eq=False)
+class BoughtRecords:
     """The bought records, typed. There are no others: more would be a further charge."""
-    records = measured.arrays["records"]
-    wanted = len(records) if rows is None else rows
-    if wanted > len(records):
-        raise SpecError(
-            f"{wanted:,} rows are asked for, but this release bought {len(records):,} samples",
-            "raise method.rows (a new charge), or use `mode: noisy-moments`, which generates any number",
-        )
-    scaled = records[:wanted] / measured.facts["steps"]
-    arrays = [typed_numbers(scaled[:, place], column) for place, column in enumerate(domain.columns)]
-    surrogates = [pa.array(np.arange(1, wanted + 1, dtype=np.int64)) for _ in domain.surrogates]
-    progress(wanted, wanted, "rows typed")
-    return pa.table(surrogates + arrays, names=[*domain.surrogates, *domain.names])
+
+    records: np.ndarray
+    steps: int
+    domain: TableDomain
+
+    @property
+    def rows(self) -> int:
+        return len(self.records)
+
+    def draw(
+        self, first: int, rows: int, rng: np.random.Generator, report: Callable[[int], None] = lambda done: None
+    ) -> pa.Table:
+        if first + rows > len(self.records):
+            raise SpecError(
+                f"{first + rows:,} rows are asked for, but this release bought {len(self.records):,} samples",
+                "raise method.rows (a new charge), or use `mode: noisy-moments`, which generates any number",
+            )
+        scaled = self.records[first : first + rows] / self.steps
+        arrays = [typed_numbers(scaled[:, place], column) for place, column in enumerate(self.domain.columns)]
+        surrogates = [fresh_ids(first + 1, rows) for _ in self.domain.surrogates]
+        report(rows)
+        return pa.table(surrogates + arrays, names=[*self.domain.surrogates, *self.domain.names])
+
+
+def fitted(measured: Measurement, domain: TableDomain) -> BoughtRecords:
+    return BoughtRecords(measured.arrays["records"], measured.facts["steps"], domain)
 
 
 def _batch_sizes(spec: ReleaseSpec, options: GaussianOptions) -> tuple[int, ...]:

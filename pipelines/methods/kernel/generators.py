@@ -41,9 +41,9 @@ class Generator(nn.Module):
         networks = classes if one_a_class else 1
         self.networks = nn.ModuleList(_network(architecture, shape, inputs) for _ in range(networks))
 
-    def forward(self, labels: torch.Tensor) -> torch.Tensor:
+    def forward(self, labels: torch.Tensor, source: torch.Generator | None = None) -> torch.Tensor:
         """Records (n, values) of these classes; those of a class need not be together."""
-        noise = torch.randn(len(labels), self.latent, device=labels.device)
+        noise = torch.randn(len(labels), self.latent, device=labels.device, generator=source)
         if not self.one_a_class:
             inputs = torch.cat([noise, functional.one_hot(labels, self.classes).to(noise.dtype)], 1)
             records: torch.Tensor = self.networks[0](inputs)
@@ -55,11 +55,14 @@ class Generator(nn.Module):
         return torch.cat(parts)[torch.argsort(order)]
 
     @torch.no_grad()
-    def sample(self, labels: torch.Tensor, batch: int = 1000) -> torch.Tensor:
+    def sample(self, labels: torch.Tensor, batch: int = 1000, source: torch.Generator | None = None) -> torch.Tensor:
         """Records of these classes, with the statistics that batch norm gathered in training."""
-        self.eval()
-        made = [self(labels[start : start + batch]).cpu() for start in range(0, len(labels), batch)]
-        self.train()
+        trains = self.training
+        if trains:  # else it may be sampled by several threads, none of which may change it
+            self.eval()
+        made = [self(labels[start : start + batch], source).cpu() for start in range(0, len(labels), batch)]
+        if trains:
+            self.train()
         return torch.cat(made)
 
 

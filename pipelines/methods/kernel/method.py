@@ -9,6 +9,7 @@ docs/proofs/kernel.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from importlib.metadata import version
@@ -20,7 +21,7 @@ import pyarrow as pa
 
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.methods.base import Agreement, MethodPlan, NoiseLine, PrivateTable, Progress
+from understudy.pipelines.methods.base import Agreement, MethodPlan, NoiseLine, PrivateTable, Progress, Sampler
 from understudy.pipelines.methods.kernel.design import Decision, chunks_of, decide, from_facts, to_facts
 from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
 from understudy.pipelines.methods.kernel.features import AMPLITUDE, on_levels
@@ -35,7 +36,7 @@ from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.synthetic import Synthetic
 
 if TYPE_CHECKING:
-    from understudy.pipelines.methods.kernel.generators import Shape
+    from understudy.pipelines.methods.kernel.generators import Generator, Shape
     from understudy.pipelines.methods.kernel.training import TrainingPlan
 
 STEPS = "steps"
@@ -81,19 +82,39 @@ class KernelMethod:
     ) -> pa.Table:
         import torch
 
-        from understudy.pipelines.methods.kernel.training import train
+        options = KernelOptions.model_validate(measured.facts["options"])
+        embedding = released_embedding(measured, options, domain)
+        generator, device = _trained(embedding, options, spec, domain, progress, workshop)
+        wanted = rows if rows is not None else self.rows_of(measured, spec, domain)
+        labels = class_labels(_shares(embedding, spec.generate, class_names(options, domain)), wanted)
+        values = generator.sample(torch.from_numpy(labels).to(device)).numpy()
+        return to_table(values, labels, options, domain)
+
+    def rows_of(self, measured: Measurement, spec: ReleaseSpec, domain: TableDomain) -> int:
+        options = KernelOptions.model_validate(measured.facts["options"])
+        return max(1, round(float(released_embedding(measured, options, domain).sizes.sum())))
+
+    def sampler(
+        self,
+        measured: Measurement,
+        spec: ReleaseSpec,
+        domain: TableDomain,
+        rows: int,
+        rng: np.random.Generator,
+        progress: Progress,
+        workshop: Path | None = None,
+    ) -> Sampler:
+        from understudy.pipelines.methods.kernel.drawing import TrainedGenerator
 
         options = KernelOptions.model_validate(measured.facts["options"])
         embedding = released_embedding(measured, options, domain)
-        shape = _shape(options, domain)
-        plan = _training(spec.generate, shape)
-        key = _training_key(embedding, plan)
-        checkpoint = workshop / f"{key}.pt" if workshop is not None else None
-        generator = train(embedding, shape, plan, int(key[:12], 16), progress, checkpoint)
-        wanted = rows if rows is not None else max(1, round(float(embedding.sizes.sum())))
-        labels = _labels(embedding, spec.generate, class_names(options, domain), wanted)
-        values = generator.sample(torch.from_numpy(labels).to(plan.device)).numpy()
-        return to_table(values, labels, options, domain)
+        generator, device = _trained(embedding, options, spec, domain, progress, workshop)
+        shares = _shares(embedding, spec.generate, class_names(options, domain))
+        return TrainedGenerator(generator.eval(), device, shares, options, domain)
+
+    def compared(self, measured: Measurement) -> Sequence[tuple[int, ...]]:
+        """None: embeddings are compared by the rows that are shown."""
+        return ()
 
     def agreement(self, synthetic: Synthetic, measured: Measurement) -> list[Agreement]:
         """Distance of each class's synthetic embedding from the released one; half its norm may miss, and the noise."""
@@ -167,6 +188,24 @@ def _training(generate: GenerateSpec, shape: Shape) -> TrainingPlan:
     )
 
 
+def _trained(
+    embedding: ReleasedEmbedding,
+    options: KernelOptions,
+    spec: ReleaseSpec,
+    domain: TableDomain,
+    progress: Progress,
+    workshop: Path | None,
+) -> tuple[Generator, str]:
+    """The generator, and the device that it is on."""
+    from understudy.pipelines.methods.kernel.training import train
+
+    shape = _shape(options, domain)
+    plan = _training(spec.generate, shape)
+    key = _training_key(embedding, plan)
+    checkpoint = workshop / f"{key}.pt" if workshop is not None else None
+    return train(embedding, shape, plan, int(key[:12], 16), progress, checkpoint), plan.device
+
+
 def _training_key(embedding: ReleasedEmbedding, plan: TrainingPlan) -> str:
     """Names a training run: what was released, how it is trained on, and by which version. All of it is public."""
     data = sha256(np.ascontiguousarray(embedding.released).tobytes()).hexdigest()
@@ -180,20 +219,24 @@ def _check_mix(generate: GenerateSpec, names: list[str]) -> None:
         raise SpecError(f"generate.class_mix: no class is called {', '.join(strange)}", f"use {', '.join(names)}")
 
 
-def _labels(embedding: ReleasedEmbedding, generate: GenerateSpec, names: list[str], rows: int) -> np.ndarray:
-    """Classes of the rows to make: shares by largest remainder, classes interleaved."""
+def _shares(embedding: ReleasedEmbedding, generate: GenerateSpec, names: list[str]) -> np.ndarray:
+    """Of the classes among the rows to make."""
     if isinstance(generate.class_mix, dict):
         shares = np.array([generate.class_mix.get(name, 0.0) for name in names])
     elif generate.class_mix == "equal":
         shares = np.ones(len(names))
     else:
         shares = np.where(embedding.standing_out, embedding.sizes, 0.0)
-    shares = shares / shares.sum() if shares.sum() > 0 else np.full(len(names), 1 / len(names))
+    return np.asarray(shares / shares.sum() if shares.sum() > 0 else np.full(len(names), 1 / len(names)))
+
+
+def class_labels(shares: np.ndarray, rows: int) -> np.ndarray:
+    """Classes of the rows to make: shares by largest remainder, classes interleaved."""
     counts = np.floor(shares * rows).astype(np.int64)
     remainders = np.argsort(counts - shares * rows, kind="stable")
     counts[remainders[: rows - counts.sum()]] += 1
     places = np.concatenate([(np.arange(count) + 0.5) / max(count, 1) for count in counts])
-    labels: np.ndarray = np.repeat(np.arange(len(names)), counts)[np.argsort(places, kind="stable")]
+    labels: np.ndarray = np.repeat(np.arange(len(shares)), counts)[np.argsort(places, kind="stable")]
     return labels
 
 

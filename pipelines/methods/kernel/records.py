@@ -16,7 +16,7 @@ from understudy.pipelines.methods.base import PrivateTable
 from understudy.pipelines.methods.kernel.features import on_levels
 from understudy.pipelines.methods.kernel.options import KernelOptions, numeric_columns, width_of
 from understudy.pipelines.methods.unit_values import from_unit, typed, unit_column
-from understudy.pipelines.table.coding.decode import decode_column
+from understudy.pipelines.table.coding.decode import decode_column, fresh_ids
 from understudy.pipelines.table.coding.encode import encode_column
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.tensors import read_tensor, write_tensor
@@ -55,12 +55,12 @@ def class_codes(rows: pa.RecordBatch | pa.Table, options: KernelOptions, domain:
     return encode_column(rows.column(options.label), label).astype(np.int64)
 
 
-def to_table(values: np.ndarray, labels: np.ndarray, options: KernelOptions, domain: TableDomain) -> pa.Table:
+def to_table(
+    values: np.ndarray, labels: np.ndarray, options: KernelOptions, domain: TableDomain, first: int = 0
+) -> pa.Table:
     """Typed rows as every published table lays them out: surrogate ids, coded columns, tensors."""
     rng = np.random.default_rng()  # decode_column asks for one; a category draws nothing from it
-    made: dict[str, pa.Array] = {
-        name: pa.array(np.arange(1, len(labels) + 1, dtype=np.int64)) for name in domain.surrogates
-    }
+    made: dict[str, pa.Array] = {name: fresh_ids(first + 1, len(labels)) for name in domain.surrogates}
     start = 0
     for tensor in domain.tensors:
         part = values[:, start : start + tensor.size]

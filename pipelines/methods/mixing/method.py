@@ -11,7 +11,8 @@ Reference. Saha, Tonoy & Imtiaz, DP-CDA: Enhanced Privacy Preservation in Datase
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ from understudy.pipelines.methods.base import (
     NoiseLine,
     PrivateTable,
     Progress,
+    Sampler,
 )
 from understudy.pipelines.methods.mixing.design import Decision, MixingDesign, decide
 from understudy.pipelines.methods.mixing.mechanism import ClassRecords
@@ -109,19 +111,32 @@ class MixingMethod:
         progress: Progress,
     ) -> Iterator[pa.RecordBatch]:
         """The records in blocks, classes interleaved; a caller that writes them as they come needs no table of them."""
-        options = mixing_options(spec, domain)
-        reader = sum_reader(measured, options, domain, spec.generate.denoise or "spectral", spec.generate.image)
-        if rows is not None and rows > reader.records:
-            raise SpecError(f"only {reader.records:,} records were mixed", "publish fewer rows")
-        wanted = reader.records if rows is None else rows
+        restored = _restored(measured, spec, domain)
+        wanted = self.rows_of(measured, spec, domain) if rows is None else rows
         done = 0
-        for units, labels in reader.blocks():
-            take = min(len(labels), wanted - done)
-            yield to_batch(units[:take], labels[:take], options.label, domain, done + 1)
-            done += take
+        for batch in restored.batches(0, wanted):
+            done += batch.num_rows
             progress(done, wanted, "records restored")
-            if done == wanted:
-                return
+            yield batch
+
+    def rows_of(self, measured: Measurement, spec: ReleaseSpec, domain: TableDomain) -> int:
+        return int(sum(measured.facts["counts"]))
+
+    def sampler(
+        self,
+        measured: Measurement,
+        spec: ReleaseSpec,
+        domain: TableDomain,
+        rows: int,
+        rng: np.random.Generator,
+        progress: Progress,
+        workshop: Path | None = None,
+    ) -> Sampler:
+        return _restored(measured, spec, domain)
+
+    def compared(self, measured: Measurement) -> Sequence[tuple[int, ...]]:
+        """None: the means of classes are those of the rows that are shown."""
+        return ()
 
     def agreement(self, synthetic: Synthetic, measured: Measurement) -> list[Agreement]:
         """Mean distance, over columns, of each class's synthetic mean from the released one, in half ranges."""
@@ -138,6 +153,35 @@ class MixingMethod:
                 distance = float(np.abs(units[codes == k].mean(axis=0) - released[k]).mean())
                 lines.append(Agreement(f"mean of class {name}", distance, reader.spread_of_a_record(k)))
         return lines
+
+
+@dataclass(frozen=True, eq=False)
+class RestoredRecords:
+    """The sampler of a release: the bought records and no others. Nothing is drawn."""
+
+    reader: SumReader
+    label: str
+    domain: TableDomain
+
+    def draw(self, first: int, rows: int, rng: np.random.Generator) -> pa.Table:
+        return pa.Table.from_batches(list(self.batches(first, rows)))
+
+    def batches(self, first: int, rows: int) -> Iterator[pa.RecordBatch]:
+        if first + rows > self.reader.records:
+            raise SpecError(f"only {self.reader.records:,} records were mixed", "publish fewer rows")
+        done = 0
+        for units, labels in self.reader.blocks(first):
+            take = min(len(labels), rows - done)
+            yield to_batch(units[:take], labels[:take], self.label, self.domain, first + done + 1)
+            done += take
+            if done == rows:
+                return
+
+
+def _restored(measured: Measurement, spec: ReleaseSpec, domain: TableDomain) -> RestoredRecords:
+    options = mixing_options(spec, domain)
+    reader = sum_reader(measured, options, domain, spec.generate.denoise or "spectral", spec.generate.image)
+    return RestoredRecords(reader, options.label, domain)
 
 
 def public_frame(options: MixingOptions, domain: TableDomain) -> Frame:

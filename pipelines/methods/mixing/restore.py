@@ -45,14 +45,24 @@ class SumReader:
         self._basis = image_basis(*image) if image is not None and denoise == "spectral" else None
         self._maps = self._restorations() if denoise == "spectral" else None
 
-    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(unit features, class codes) of successive blocks, classes in turn so that any prefix is balanced."""
+    def blocks(self, start_at: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(unit features, class codes) of successive blocks, classes in turn so that any prefix is balanced; without
+        the first `start_at` records."""
         step = max(1, BLOCK_ROWS // self.design.classes)
+        skip = start_at
         for number, parts in self._slices():
+            records = sum(stop - start for start, stop in parts)
+            if skip >= records:
+                skip -= records
+                continue
             noisy_labels = self.arrays.get(slice_key("labels", number))
             longest = max((stop - start for start, stop in parts), default=0)
             sums = self.arrays[slice_key("sums", number)]
             for first in range(0, longest, step):
+                size = sum(max(0, min(stop - start - first, step)) for start, stop in parts)
+                if skip >= size:
+                    skip -= size
+                    continue
                 pieces, ranks, labels = [], [], []
                 for k, (start, stop) in enumerate(parts):
                     span = slice(start + first, min(start + first + step, stop))
@@ -63,7 +73,8 @@ class SumReader:
                     ranks.append(np.arange(len(part)))
                     labels.append(np.full(len(part), k) if noisy_labels is None else noisy_labels[span])
                 order = np.argsort(np.concatenate(ranks), kind="stable")
-                yield np.concatenate(pieces)[order], np.concatenate(labels)[order]
+                yield np.concatenate(pieces)[order[skip:]], np.concatenate(labels)[order[skip:]]
+                skip = 0
 
     def class_means(self) -> np.ndarray:
         """Mean of each class in unit coordinates, from the released sums."""

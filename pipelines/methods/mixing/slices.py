@@ -33,10 +33,11 @@ class SlicedArrays(Mapping[str, np.ndarray]):
         if key in self._held:
             return self._held[key]
         number, name = self._places[key]
-        if self._last is None or self._last[0] != number:
-            self._last = None  # before the next one is read, so that two are never held
-            self._last = number, self._slices[number].read().arrays
-        return self._last[1][name]
+        last = self._last
+        if last is None or last[0] != number:
+            self._last = last = None  # before the next one is read, so that two are never held
+            self._last = last = number, self._slices[number].read().arrays
+        return last[1][name]
 
     def __iter__(self) -> Iterator[str]:
         yield from self._held

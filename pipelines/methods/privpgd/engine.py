@@ -10,7 +10,8 @@ counts, which recover what rounding to the grid loses.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from math import cos, pi
 from typing import Protocol
@@ -20,15 +21,16 @@ import numpy.typing as npt
 
 from understudy.pipelines.counting.entity_rows import EntityResiduals
 from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
-from understudy.pipelines.methods.privpgd.constraints import Constraint
+from understudy.pipelines.methods.privpgd.constraints import Constraint, Penalty, Rule
 from understudy.pipelines.methods.privpgd.directions import TransportPlan, build_plan
 from understudy.pipelines.methods.privpgd.embedding import build_embedding
+from understudy.pipelines.methods.privpgd.merging import Merged
 from understudy.pipelines.methods.privpgd.polish import polish
 from understudy.pipelines.methods.privpgd.problem import GenerationError, GridColumn, Noisy, validate
 from understudy.pipelines.methods.privpgd.repair import replace_broken_rows
 from understudy.pipelines.methods.privpgd.row_targets import row_targets
 from understudy.pipelines.methods.privpgd.start import draw_from_tree
-from understudy.pipelines.methods.privpgd.targets import build_targets
+from understudy.pipelines.methods.privpgd.targets import Target, build_targets
 from understudy.pipelines.methods.privpgd.transport import CpuParticles
 
 Int32Array = npt.NDArray[np.int32]
@@ -40,6 +42,24 @@ MOST_PARTICLES = 100_000
 class Particles(Protocol):
     def step(self, chosen: npt.NDArray[np.intp], slices: npt.NDArray[np.intp], rate: float) -> float: ...
     def points(self) -> npt.NDArray[np.float32]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Rows of codes that fit the targets, and all that is needed to draw further ones like them. Can be pickled."""
+
+    codes: Int32Array
+    targets: tuple[Target, ...]
+    sizes: tuple[int, ...]
+    rules: tuple[Rule, ...]
+    penalties: tuple[Penalty, ...]
+    merged: Mapping[int, Merged]
+
+    def unmerged(self, codes: Int32Array, rng: np.random.Generator) -> Int32Array:
+        """In place: a code of its own for every merged one."""
+        for column, merged in self.merged.items():
+            codes[:, column] = merged.single_codes(codes[:, column], rng)
+        return codes
 
 
 def synthesize(
@@ -61,13 +81,29 @@ def synthesize(
     nothing and need not be secret. `progress` is told (epochs done, epochs in all, mean SW2^2 of the
     epoch).
     """
+    rng = np.random.default_rng(seed)
+    fitted = fit(noisy, columns, rows, config, rng, constraints=constraints, total=total, progress=progress)
+    return fitted.unmerged(fitted.codes, rng)
+
+
+def fit(
+    noisy: Noisy,
+    columns: Sequence[GridColumn],
+    rows: int,
+    config: PrivPGDConfig,
+    rng: np.random.Generator,
+    *,
+    constraints: Sequence[Constraint] = (),
+    total: float | None = None,
+    progress: Progress | None = None,
+) -> Fitted:
+    """`synthesize`, up to where codes are still merged."""
     validate(noisy, columns)
     if rows < 0:
         raise GenerationError(f"cannot generate {rows} rows.", "Ask for zero rows or more.")
     sizes = [column.size for column in columns]
     rules = [rule for c in constraints if (rule := c.rule(sizes)) is not None]
     penalties = [penalty for c in constraints if (penalty := c.penalty(sizes)) is not None]
-    rng = np.random.default_rng(seed)
     touched = {column for rule in rules for column in rule.columns}
     touched |= {column for penalty in penalties for column in penalty.statistic.scores}
     if isinstance(noisy, EntityResiduals):
@@ -85,13 +121,11 @@ def synthesize(
         descend(cloud, plan, config, rng, progress)
         codes = embedding.snap(cloud.points())
     codes = resize(codes, rows, rng)
-    fit = [*targets.joint, *targets.single]
-    polish(codes, fit, sizes, config.polish_sweeps, rng, rules, penalties, config.redraws)
+    fitting = (*targets.joint, *targets.single)
+    polish(codes, fitting, sizes, config.polish_sweeps, rng, rules, penalties, config.redraws)
     if rules and replace_broken_rows(codes, rules, sizes, rng):
-        polish(codes, fit, sizes, config.polish_sweeps, rng, rules, penalties)
-    for column, merged in targets.merged.items():
-        codes[:, column] = merged.single_codes(codes[:, column], rng)
-    return codes
+        polish(codes, fitting, sizes, config.polish_sweeps, rng, rules, penalties)
+    return Fitted(codes, fitting, tuple(sizes), tuple(rules), tuple(penalties), targets.merged)
 
 
 def descend(

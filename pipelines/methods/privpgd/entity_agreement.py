@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from understudy.pipelines.counting.counting import count_marginals
+from understudy.pipelines.counting.copies import counts_of
 from understudy.pipelines.counting.entity_rows import EntityResiduals
 from understudy.pipelines.counting.released import title
 from understudy.pipelines.methods.base import Agreement
@@ -20,17 +20,15 @@ from understudy.pipelines.table.synthetic import Synthetic
 
 def entity_agreement(synthetic: Synthetic, counted: EntityResiduals, slack: float, deviations: int) -> list[Agreement]:
     """Of every marginal that was asked for. `deviations` of the noise are allowed, and `slack` beside."""
-    domain, encoded, tables = synthetic.domain, synthetic.codes, row_tables(counted)
+    domain, tables, rows = synthetic.domain, row_tables(counted), max(1, synthetic.rows)
     residuals, entities = counted.residuals, max(1.0, counted.entities)
     found = []
-    for clique, fitted in zip(
-        counted.asked, count_marginals([encoded], domain.sizes, list(counted.asked)), strict=True
-    ):
+    for clique, fitted in zip(counted.asked, counts_of(synthetic, list(counted.asked)), strict=True):
         ratio, std = tables[clique].over_entities, math.sqrt(residuals.variance(clique))
         noisy = residuals.marginal(clique) / entities * ratio
         independent = residuals.noise_cells(clique) * float(np.square(ratio).mean())
         mean, deviation = ratio.sum() * math.sqrt(2 / math.pi), math.sqrt(independent * (1 - 2 / math.pi))
         allowed = std * (mean + deviations * deviation) / 2 / entities + slack
-        distance = float(np.abs(fitted / max(1, encoded.rows) - noisy).sum() / 2)
+        distance = float(np.abs(fitted / rows - noisy).sum() / 2)
         found.append(Agreement(title(clique, domain), distance, float(allowed)))
     return found

@@ -7,14 +7,16 @@ The guarantee is that of `counting.residuals`; all of this module after `purchas
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.counting.adaptive import AdaptivePlan, measure_adaptively
-from understudy.pipelines.counting.counting import count_marginals
+from understudy.pipelines.counting.copies import counts_of
 from understudy.pipelines.counting.quality import quality_fact
 from understudy.pipelines.counting.released import (
     KIND,
@@ -34,6 +36,7 @@ from understudy.pipelines.methods.base import (
     MethodPlan,
     PrivateTable,
     Progress,
+    Sampler,
 )
 from understudy.pipelines.methods.privpgd.listed import ListedDesign, describe_listed, measure_listed, plan_listed
 from understudy.pipelines.methods.privpgd.options import privpgd_options
@@ -47,6 +50,9 @@ from understudy.pipelines.table.coding.decode import decode
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.rules import keep_order
 from understudy.pipelines.table.synthetic import Synthetic
+
+if TYPE_CHECKING:
+    from understudy.pipelines.methods.privpgd.engine import Fitted
 
 # A synthetic marginal may miss the noisy one by the noise itself and by what a finite set of particles cannot express.
 MODEL_SLACK = 0.05
@@ -86,27 +92,34 @@ class PrivPGDMethod:
         progress: Progress,
         workshop: Path | None = None,
     ) -> pa.Table:
-        # torch and numba take seconds to import, and planning needs neither.
-        from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
-        from understudy.pipelines.methods.privpgd.engine import synthesize
-
-        noisy = _noisy(measured)
-        config = PrivPGDConfig(particles=spec.generate.particles, device=spec.generate.device)
-        if spec.generate.epochs is not None:
-            config = replace(config, epochs=spec.generate.epochs)
-        rules, statistics = spec.generate.rules, privpgd_options(spec, domain).statistics
-        total = noisy_total(measured)
-        codes = synthesize(
-            noisy,
-            grid_of(domain),
-            total if rows is None else rows,
-            config,
-            constraints=rule_constraints(rules, domain) + statistic_constraints(statistics, measured, total, domain),
-            total=measured.facts["public_total"],
-            progress=lambda done, steps, loss: progress(done, steps, f"transport loss {loss:.2e}"),
-        )
         rng = np.random.default_rng()
-        return keep_order(decode(codes, domain, rng), codes, rules, domain, rng)
+        wanted = noisy_total(measured) if rows is None else rows
+        fitted = _fitted(measured, spec, domain, wanted, rng, progress)
+        codes = fitted.unmerged(fitted.codes, rng)
+        return keep_order(decode(codes, domain, rng), codes, spec.generate.rules, domain, rng)
+
+    def rows_of(self, measured: Measurement, spec: ReleaseSpec, domain: TableDomain) -> int:
+        return int(noisy_total(measured))
+
+    def sampler(
+        self,
+        measured: Measurement,
+        spec: ReleaseSpec,
+        domain: TableDomain,
+        rows: int,
+        rng: np.random.Generator,
+        progress: Progress,
+        workshop: Path | None = None,
+    ) -> Sampler:
+        from understudy.pipelines.methods.privpgd.drawing import FITTED_ROWS, FittedRows
+
+        fitted = _fitted(measured, spec, domain, min(rows, FITTED_ROWS), rng, progress)
+        return FittedRows(fitted, domain, spec.generate.rules)
+
+    def compared(self, measured: Measurement) -> Sequence[tuple[int, ...]]:
+        if counts_entities(measured):
+            return released_entities(measured).asked
+        return [clique for clique, _, _ in released_marginals(measured)]
 
     def agreement(self, synthetic: Synthetic, measured: Measurement) -> list[Agreement]:
         """Total variation between each noisy marginal and the synthetic one, against what the noise alone causes."""
@@ -116,16 +129,45 @@ class PrivPGDMethod:
             return entity_agreement(synthetic, released_entities(measured), MODEL_SLACK, NOISE_DEVIATIONS)
         released = list(released_marginals(measured))
         total = max(1.0, float(noisy_total(measured)))
-        domain, encoded = synthetic.domain, synthetic.codes
-        counted = count_marginals([encoded], domain.sizes, [clique for clique, _, _ in released])
+        domain, rows = synthetic.domain, max(1, synthetic.rows)
+        counted = counts_of(synthetic, [clique for clique, _, _ in released])
         return [
             Agreement(
                 title(clique, domain),
-                float(np.abs(fitted / max(1, encoded.rows) - noisy / total).sum() / 2),
+                float(np.abs(fitted / rows - noisy / total).sum() / 2),
                 _distance_of_noise(noisy.size, cells, std) / total + MODEL_SLACK,
             )
             for (clique, noisy, std), cells, fitted in zip(released, noise_cells(measured), counted, strict=True)
         ]
+
+
+def _fitted(
+    measured: Measurement,
+    spec: ReleaseSpec,
+    domain: TableDomain,
+    rows: int,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> Fitted:
+    # torch and numba take seconds to import, and planning needs neither.
+    from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
+    from understudy.pipelines.methods.privpgd.engine import fit
+
+    config = PrivPGDConfig(particles=spec.generate.particles, device=spec.generate.device)
+    if spec.generate.epochs is not None:
+        config = replace(config, epochs=spec.generate.epochs)
+    rules, statistics = spec.generate.rules, privpgd_options(spec, domain).statistics
+    total = noisy_total(measured)
+    return fit(
+        _noisy(measured),
+        grid_of(domain),
+        rows,
+        config,
+        rng,
+        constraints=rule_constraints(rules, domain) + statistic_constraints(statistics, measured, total, domain),
+        total=measured.facts["public_total"],
+        progress=lambda done, steps, loss: progress(done, steps, f"transport loss {loss:.2e}"),
+    )
 
 
 def _noisy(measured: Measurement) -> Noisy:

@@ -13,12 +13,14 @@ import pyarrow as pa
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
+from understudy.pipelines.publishing.part_files import PartPlace
 from understudy.pipelines.publishing.signing import SigningKey
 from understudy.pipelines.publishing.stored import StoredRelease
 from understudy.pipelines.spec.address import Address, Terms
 from understudy.pipelines.spec.handling import PublishSpec
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.plugins import TARGETS, is_own, loaded, names
+from understudy.pipelines.table.in_parts import Parts
 
 
 @dataclass(frozen=True)
@@ -26,11 +28,16 @@ class PreparedRelease:
     """Everything public about a release, ready to be written, and the key that signs it once its files are hashed."""
 
     manifest: Manifest
-    table: pa.Table
+    rows: Parts = field(repr=False)
     card: str
     key: SigningKey | None = field(default=None, repr=False)
     measured: tuple[ReleaseFile, ...] = ()
     """The files of `measured/`: a target lists them in the manifest as it does the rows, or leaves them out."""
+
+    @property
+    def table(self) -> pa.Table:
+        """All rows, in memory; `rows` has them part by part."""
+        return self.rows.table()
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,13 @@ class Target(Protocol):
 
     def staged_in(self, name: str) -> Path | None:
         """The folder of this machine in which a publication that is killed may leave something half written."""
+        ...
+
+    def part_place(self, name: str, release_id: str, key: str) -> PartPlace | None:
+        """Where files of a release may lie before it is published, seen by nobody; None where files have no place.
+
+        `publish` is then given `KeptParts` of that place, if the release has several parts.
+        """
         ...
 
 
@@ -133,6 +147,9 @@ class TargetBase(ABC):
         return None
 
     def staged_in(self, name: str) -> Path | None:
+        return None
+
+    def part_place(self, name: str, release_id: str, key: str) -> PartPlace | None:
         return None
 
 

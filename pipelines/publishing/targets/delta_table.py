@@ -18,6 +18,7 @@ from understudy.pipelines.sources.lakehouse.delta_files import delta_options
 from understudy.pipelines.sources.lakehouse.versions import needs, parsed
 from understudy.pipelines.spec.address import Address, Terms
 from understudy.pipelines.spec.handling import PublishSpec
+from understudy.pipelines.table.in_parts import Parts
 
 
 class DeltaTarget(LakehouseTarget):
@@ -67,13 +68,13 @@ class DeltaTarget(LakehouseTarget):
     def _append_records(self, records: pa.Table) -> None:
         self._write(self.records, records, "append", {})
 
-    def _replace(self, rows: pa.Table, properties: Mapping[str, str]) -> str:
-        self._write(self.uri, rows, "overwrite", properties)
+    def _replace(self, rows: Parts, properties: Mapping[str, str]) -> str:
+        self._write(self.uri, rows.arrow(), "overwrite", properties)
         found = self._last_commit()
         assert found is not None
         return found.version
 
-    def _write(self, uri: str, rows: pa.Table, mode: Any, properties: Mapping[str, str]) -> None:
+    def _write(self, uri: str, rows: pa.Table | pa.RecordBatchReader, mode: Any, properties: Mapping[str, str]) -> None:
         with needs("delta://", "deltalake", "delta"):
             from deltalake import CommitProperties, write_deltalake
         write_deltalake(

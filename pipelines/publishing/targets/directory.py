@@ -25,10 +25,19 @@ from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.staging import flush, own_staging, remove_abandoned
 from understudy.pipelines.publishing.attesting import ENVELOPE, attest
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
+from understudy.pipelines.publishing.part_files import (
+    PARTS,
+    FolderOfParts,
+    KeptParts,
+    PartPlace,
+    part_name,
+    remove_old_parts,
+)
 from understudy.pipelines.publishing.stored import LATEST, MANIFEST, RETIRED, StoredRelease, read_directory
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
 from understudy.pipelines.spec.address import Address, Terms
 from understudy.pipelines.spec.handling import PublishSpec
+from understudy.pipelines.table.in_parts import Parts
 
 ROWS_A_FILE = 1_000_000
 PROBE_BYTES = 65_536
@@ -99,6 +108,7 @@ class DirectoryTarget(TargetBase):
             flush(place.parent)
             fault_point("publish_before_pointer")
             self._point_latest_at(place)
+            remove_old_parts(place.parent)
         except OSError as error:
             raise PublishError(
                 f"cannot write the release to {place.parent}: {error.strerror}",
@@ -124,6 +134,9 @@ class DirectoryTarget(TargetBase):
 
     def staged_in(self, name: str) -> Path:
         return (self.root / name).absolute()
+
+    def part_place(self, name: str, release_id: str, key: str) -> FolderOfParts:
+        return FolderOfParts(self._contained(name, f"{PARTS}{release_id}-{key[:12]}").absolute())
 
     def _contained(self, name: str, release_id: str) -> Path:
         root = self.root.resolve()
@@ -190,9 +203,7 @@ def _manifest(place: Path) -> Manifest:
 
 def _write(release: PreparedRelease, staging: Path) -> Manifest:
     (staging / "data").mkdir()
-    for index, start in enumerate(range(0, max(1, release.table.num_rows), ROWS_A_FILE)):
-        part = release.table.slice(start, ROWS_A_FILE)
-        pq.write_table(part, staging / "data" / f"part-{index:05d}.parquet", compression="zstd")
+    _write_rows(release.rows, staging / "data")
     (staging / CARD).write_text(release.card, encoding="utf-8")
     for file in release.measured:
         (staging / file.path).parent.mkdir(exist_ok=True)
@@ -212,6 +223,29 @@ def _write(release: PreparedRelease, staging: Path) -> Manifest:
     for path in (*paths, *written, *folders, staging):
         flush(path)
     return manifest
+
+
+def _write_rows(rows: Parts, folder: Path) -> None:
+    if isinstance(rows, KeptParts):
+        for number, file in enumerate(rows.files):
+            path = folder / part_name(number)
+            if not _linked(rows.place, number, path) or sha256_file(path) != file.sha256:
+                path.unlink(missing_ok=True)
+                path.write_bytes(rows.content(number))
+        return
+    slices = (part.slice(start, ROWS_A_FILE) for part in rows for start in range(0, max(1, len(part)), ROWS_A_FILE))
+    for number, piece in enumerate(slices):
+        pq.write_table(piece, folder / part_name(number), compression="zstd")
+
+
+def _linked(place: PartPlace, number: int, path: Path) -> bool:
+    """The same file under two names: nothing is copied, and a kill leaves the first."""
+    if not isinstance(place, FolderOfParts):
+        return False
+    with suppress(OSError):  # another disk, or a file system without links
+        os.link(place.path(number), path)
+        return True
+    return False
 
 
 def _moved_into_place(staging: Path, place: Path) -> bool:

@@ -97,9 +97,11 @@ class DuckDBTarget(TargetBase):
                 return published
             if self._exists(connection, self.table) and self._record(connection, "current") is None:
                 raise foreign(self.table, str(self.path))
-            connection.register("release_rows", release.table)
-            columns = ", ".join(_selected(field) for field in release.table.schema)
-            connection.execute(f"CREATE OR REPLACE TABLE {staged} AS SELECT {columns} FROM release_rows")  # noqa: S608
+            columns = ", ".join(_selected(field) for field in release.rows.schema)
+            for number, part in enumerate(release.rows):
+                connection.register("release_rows", part)
+                into = f"CREATE OR REPLACE TABLE {staged} AS" if number == 0 else f"INSERT INTO {staged}"
+                connection.execute(f"{into} SELECT {columns} FROM release_rows")  # noqa: S608
             estimates = self._stage_estimates(connection, release)
             fault_point("publish_staged")
             files = (self._file(connection, f"{self.table}__staged"), *estimates, *listed(release.measured))

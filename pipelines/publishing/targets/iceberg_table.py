@@ -33,6 +33,7 @@ from understudy.pipelines.sources.lakehouse.iceberg import (
 from understudy.pipelines.sources.lakehouse.versions import parsed
 from understudy.pipelines.spec.address import Address, Terms
 from understudy.pipelines.spec.handling import PublishSpec
+from understudy.pipelines.table.in_parts import Parts
 
 _OF = "table_name"
 
@@ -92,11 +93,11 @@ class IcebergTarget(LakehouseTarget):
         if records.num_rows:
             kept.append(records.append_column(_OF, of))
 
-    def _replace(self, rows: pa.Table, properties: Mapping[str, str]) -> str:
+    def _replace(self, rows: Parts, properties: Mapping[str, str]) -> str:
         named = {key: properties[key] for key in (NAME, RELEASE_ID, ATTEMPT)}
         if not self._exists():
             transaction = self._lake.create_table_transaction(self.table, rows.schema, properties=named)
-            transaction.append(rows, snapshot_properties=dict(properties))
+            transaction.append(rows.arrow(), snapshot_properties=dict(properties))
         else:
             table = self._lake.load_table(self.table)
             transaction = table.transaction()
@@ -160,13 +161,13 @@ def _fit_schema(transaction: Any, wanted: pa.Schema) -> None:
             update.union_by_name(pa.schema([wanted.field(name) for name in new]))
 
 
-def _replace_files(transaction: Any, table: Any, rows: pa.Table, properties: Mapping[str, str]) -> None:
+def _replace_files(transaction: Any, table: Any, rows: Parts, properties: Mapping[str, str]) -> None:
     from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
     current = table.current_snapshot()
     with transaction.update_snapshot(snapshot_properties=dict(properties)).overwrite() as producer:
         for file in () if current is None else iceberg_files(table, current.snapshot_id):
             producer.delete_data_file(file)
-        written = _dataframe_to_data_files(transaction.table_metadata, rows, table.io, write_uuid=producer.commit_uuid)
-        for file in written:
+        metadata, commit = transaction.table_metadata, producer.commit_uuid
+        for file in _dataframe_to_data_files(metadata, rows.arrow(), table.io, write_uuid=commit):
             producer.append_data_file(file)

@@ -48,7 +48,7 @@ from understudy.pipelines.publishing.targets.lakehouse_records import (
     document,
     finished,
 )
-from understudy.pipelines.publishing.targets.lakehouse_rows import lakehouse_rows, rows_file
+from understudy.pipelines.publishing.targets.lakehouse_rows import lakehouse_parts, rows_file
 from understudy.pipelines.publishing.targets.published_tables import (
     HeldTable,
     hashes_of,
@@ -56,6 +56,7 @@ from understudy.pipelines.publishing.targets.published_tables import (
     listed,
     read_manifest,
 )
+from understudy.pipelines.table.in_parts import Parts
 
 
 class LakehouseTarget(TargetBase):
@@ -88,8 +89,8 @@ class LakehouseTarget(TargetBase):
     def _append_records(self, records: pa.Table) -> None: ...
 
     @abstractmethod
-    def _replace(self, rows: pa.Table, properties: Mapping[str, str]) -> str:
-        """In one commit; the version that it made."""
+    def _replace(self, rows: Parts, properties: Mapping[str, str]) -> str:
+        """In one commit, however many parts there are; the version that it made."""
 
     @abstractmethod
     def _batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -121,8 +122,8 @@ class LakehouseTarget(TargetBase):
             shown = self._require_ours(records)
             if shown is not None:
                 self._record_published(shown, records)
-            attempt, rows = uuid.uuid4().hex[:12], lakehouse_rows(release.table)
-            files = (rows_file(self.where, rows.column_names, rows.to_batches()), *listed(release.measured))
+            attempt, rows = uuid.uuid4().hex[:12], lakehouse_parts(release.rows)
+            files = (rows_file(self.where, rows.schema.names, rows.batches()), *listed(release.measured))
             manifest = manifest.model_copy(update={"files": files})
             text = manifest.model_dump_json()
             envelope = attest(manifest, text, release.key)

@@ -9,13 +9,18 @@ import pyarrow as pa
 
 from understudy.pipelines.publishing.manifest import PublishedFile
 from understudy.pipelines.publishing.targets.published_tables import file_of
+from understudy.pipelines.table.in_parts import Parts
 
 
-def lakehouse_rows(table: pa.Table) -> pa.Table:
-    """The rows in types that Delta and Iceberg both have."""
-    fields = [pa.field(field.name, _lakehouse_type(field.type)) for field in table.schema]
-    columns = [table.column(field.name).cast(field.type, safe=False) for field in fields]
-    return pa.table(columns, schema=pa.schema(fields))
+def lakehouse_parts(rows: Parts) -> Parts:
+    """The rows in types that Delta and Iceberg both have, part by part."""
+    schema = pa.schema([pa.field(field.name, _lakehouse_type(field.type)) for field in rows.schema])
+
+    def read(number: int) -> pa.Table:
+        part = rows.read(number)
+        return pa.table([part.column(field.name).cast(field.type, safe=False) for field in schema], schema=schema)
+
+    return Parts(schema, rows.sizes, read)
 
 
 def _lakehouse_type(type_: pa.DataType) -> pa.DataType:

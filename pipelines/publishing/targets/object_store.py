@@ -10,31 +10,59 @@ left is never listed, and `retire` removes it.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.attesting import ENVELOPE, attest
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
+from understudy.pipelines.publishing.part_files import KeptParts, packed, part_name
 from understudy.pipelines.publishing.stored import ATTEMPT, MANIFEST, RETIRED, StoredRelease, dated, holds_rows, parsed
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
 from understudy.pipelines.sources.files.object_paths import open_store, storing
 from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.handling import PublishSpec
+from understudy.pipelines.table.in_parts import Parts
 
 ROWS_A_FILE = 1_000_000
 LATEST = "latest.json"
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
+
+
+@dataclass(frozen=True)
+class StoreOfParts:
+    """Files of parts in an object store: whoever reaches the store may put them there."""
+
+    uri: str
+    folder: str
+    everywhere: bool = True
+
+    def get(self, number: int) -> bytes | None:
+        with storing(self.folder, PublishError, "reading"):
+            try:
+                return bytes(self._store.cat_file(f"{self.folder}/{part_name(number)}"))
+            except FileNotFoundError:
+                return None
+
+    def put(self, number: int, content: bytes) -> None:
+        with storing(self.folder, PublishError, "writing"):
+            self._store.pipe_file(f"{self.folder}/{part_name(number)}", content)
+
+    def clear(self) -> None:
+        """They are the release's now."""
+
+    @property
+    def _store(self) -> Any:
+        return open_store(self.uri, "publish.to")[0]
 
 
 class ObjectStoreTarget(TargetBase):
@@ -83,7 +111,8 @@ class ObjectStoreTarget(TargetBase):
             return published
         with storing(place, PublishError, "writing"):
             attempt = uuid.uuid4().hex[:12]
-            files = [self._put(place, f"{attempt}/{path}", content) for path, content in _contents(release)]
+            files = [self._put(place, f"{attempt}/{path}", content) for path, content in _papers(release)]
+            files += self._rows(place, attempt, release.rows)
             fault_point("publish_staged")
             manifest = manifest.model_copy(update={"files": tuple(files)})
             text = json.dumps(manifest.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
@@ -96,6 +125,20 @@ class ObjectStoreTarget(TargetBase):
             fault_point("publish_before_pointer")
             self._point_latest_at(manifest)
         return self._published(manifest, content)
+
+    def part_place(self, name: str, release_id: str, key: str) -> StoreOfParts:
+        """Beside the attempts, under a name that the next attempt finds: it would write the same bytes."""
+        return StoreOfParts(self.uri, f"{self._place(name, release_id)}/{key[:12]}/data")
+
+    def _rows(self, place: str, attempt: str, rows: Parts) -> list[PublishedFile]:
+        if isinstance(rows, KeptParts) and isinstance(rows.place, StoreOfParts):
+            folder = rows.place.folder.removeprefix(f"{place}/")
+            return [
+                PublishedFile(path=f"{folder}/{part_name(number)}", sha256=file.sha256, bytes=file.size)
+                for number, file in enumerate(rows.files)
+            ]
+        slices = (part.slice(start, ROWS_A_FILE) for part in rows for start in range(0, max(1, len(part)), ROWS_A_FILE))
+        return [self._put(place, f"{attempt}/data/{part_name(i)}", packed(piece)) for i, piece in enumerate(slices)]
 
     def newest(self, name: str) -> tuple[Manifest, ...]:
         """The release that the pointer names: one look, however many releases there are."""
@@ -266,11 +309,8 @@ def _envelope_of(manifest: Manifest) -> str:
     return f"{attempt}{ENVELOPE}"
 
 
-def _contents(release: PreparedRelease) -> Any:
-    for index, start in enumerate(range(0, max(1, release.table.num_rows), ROWS_A_FILE)):
-        sink = io.BytesIO()
-        pq.write_table(release.table.slice(start, ROWS_A_FILE), sink, compression="zstd")
-        yield f"data/part-{index:05d}.parquet", sink.getvalue()
+def _papers(release: PreparedRelease) -> Iterator[tuple[str, bytes]]:
+    """What goes with the rows. The card comes first: where it lies, the envelope does."""
     yield "card.html", release.card.encode()
     for file in release.measured:
         yield file.path, file.content

@@ -46,6 +46,7 @@ from understudy.pipelines.publishing.targets.published_tables import (
 from understudy.pipelines.sources.databases.postgresql_connection import TERMS, connected, database_at, located
 from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.handling import PublishSpec
+from understudy.pipelines.table.in_parts import Parts
 
 _DOING = "publishing"
 _STAGED_ESTIMATES = "understudy_estimates__staged"
@@ -140,7 +141,7 @@ class PostgresTarget(TargetBase):
             self._prepare_records(connection, schema)
             self._refuse_foreign_table(connection, schema)
             staged = f"{self.table}__staged"
-            load(connection, schema, staged, release.table)
+            load(connection, schema, staged, release.rows)
             fault_point("publish_staged")
             file = file_of(f"{schema}.{self.table}", rows_of(connection, schema, staged))
             estimates = self._replace_estimates(connection, schema, release)
@@ -163,7 +164,7 @@ class PostgresTarget(TargetBase):
             if ours:
                 drop(connection, schema, name)
             return ()
-        load(connection, schema, _STAGED_ESTIMATES, estimates)
+        load(connection, schema, _STAGED_ESTIMATES, Parts.of(estimates))
         swap(connection, schema, name, _STAGED_ESTIMATES)
         return (file_of(f"{schema}.{name}", rows_of(connection, schema, name)),)
 

@@ -17,6 +17,7 @@ from understudy.pipelines.errors import PublishError
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
 from understudy.pipelines.publishing.targets.published_tables import FILES
 from understudy.pipelines.sources.databases.postgresql_connection import located
+from understudy.pipelines.table.in_parts import Parts
 from understudy.pipelines.table.keeping import SQL_TYPE, enum_labels
 
 _TYPES = ((pa.types.is_boolean, "boolean"), (pa.types.is_int8, "smallint"), (pa.types.is_int16, "smallint"),
@@ -31,21 +32,22 @@ LONGEST_LABEL = 63
 """Bytes of a word of an enum, in PostgreSQL as it is built usually; longer ones are published as text."""
 
 
-def load(connection: Any, schema: str, staged: str, table: pa.Table) -> None:
-    """Make the table `staged` and fill it."""
+def load(connection: Any, schema: str, staged: str, rows: Parts) -> None:
+    """Make the table `staged` and fill it, part by part."""
     from psycopg import sql
 
     place = sql.Identifier(schema, staged)
     columns = [
-        sql.SQL("{} {}").format(sql.Identifier(field.name), _type(connection, schema, field)) for field in table.schema
+        sql.SQL("{} {}").format(sql.Identifier(field.name), _type(connection, schema, field)) for field in rows.schema
     ]
     connection.execute(sql.SQL("CREATE TABLE {} ({})").format(place, sql.SQL(", ").join(columns)))
     with (
         connection.cursor() as cursor,
         cursor.copy(sql.SQL("COPY {} FROM STDIN (FORMAT csv)").format(place)) as copy,
     ):
-        for text in _csv_blocks(table):
-            copy.write(text)
+        for part in rows:
+            for text in _csv_blocks(part):
+                copy.write(text)
 
 
 def swap(connection: Any, schema: str, table: str, staged: str) -> None:

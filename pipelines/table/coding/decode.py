@@ -26,21 +26,29 @@ OTHER_TEXT = "other"
 
 
 def decode(
-    codes: np.ndarray, domain: TableDomain, rng: np.random.Generator, tensors: Sequence[np.ndarray] = ()
+    codes: np.ndarray,
+    domain: TableDomain,
+    rng: np.random.Generator,
+    tensors: Sequence[np.ndarray] = (),
+    first_id: int = 1,
 ) -> pa.Table:
     """A typed table from codes of shape (rows, columns) and tensors of shape (rows, size each).
 
-    Fresh ids 1, 2, ... come first, then the coded columns, then the tensors.
+    Fresh ids, from `first_id` on, come first, then the coded columns, then the tensors.
     """
     rows, width = codes.shape
     if width != len(domain.columns):
         raise ValueError(f"{width} columns of codes for a domain of {len(domain.columns)}")
     if len(tensors) != len(domain.tensors) or any(len(values) != rows for values in tensors):
         raise ValueError(f"a domain of {len(domain.tensors)} tensors needs as many arrays of {rows} rows")
-    arrays = [pa.array(np.arange(1, rows + 1, dtype=np.int64)) for _ in domain.surrogates]
+    arrays = [fresh_ids(first_id, rows) for _ in domain.surrogates]
     arrays += [decode_column(codes[:, i], column, rng) for i, column in enumerate(domain.columns)]
     arrays += [write_tensor(values, tensor) for values, tensor in zip(tensors, domain.tensors, strict=True)]
     return pa.table(arrays, names=list(domain.generated_names))
+
+
+def fresh_ids(first: int, rows: int) -> pa.Array:
+    return pa.array(np.arange(first, first + rows, dtype=np.int64))
 
 
 def decode_column(
