@@ -92,11 +92,11 @@ class PrivPGDMethod:
         progress: Progress,
         workshop: Path | None = None,
     ) -> pa.Table:
-        rng = np.random.default_rng()
+        rng, within = np.random.default_rng(), np.random.default_rng()
         wanted = noisy_total(measured) if rows is None else rows
         fitted = _fitted(measured, spec, domain, wanted, rng, progress)
         codes = fitted.unmerged(fitted.codes, rng)
-        return keep_order(decode(codes, domain, rng), codes, spec.generate.rules, domain, rng)
+        return keep_order(decode(codes, domain, within), codes, spec.generate.rules, domain, within)
 
     def rows_of(self, measured: Measurement, spec: ReleaseSpec, domain: TableDomain) -> int:
         return int(noisy_total(measured))
