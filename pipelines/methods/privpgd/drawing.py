@@ -1,11 +1,12 @@
 """Rows beyond those that were fitted, part by part: copies of fitted rows, every code of them drawn anew.
 
 Method: the redraw of `polish` (Gibbs sampling of density exp(-strength/2 sum_S w_S gap_S^2) over all tables), once
-through a part that starts as fitted rows in random order, towards the same target counts, and then single-code moves in
-a fifth of its rows, which close what gaps are left. The part starts where the sampler would lead it, so that one pass
-is enough: about half of all codes change, no row stays as it was, and the marginals of each part are as near to the
-targets as those of the fit. The strength is three times that of the fit: gaps are smaller in proportion to its square
-root, and rows still move.
+through a part that starts as fitted rows in random order, towards the same target counts; then single-code moves, which
+close what gaps are left. Those are some counts a cell, whatever the number of rows: where rows are many some of them
+are enough, and where they are few whole sweeps follow as in a fit. The part starts where the sampler would lead it, so
+that one pass will do: about half of all codes change, no row stays as it was, and the marginals of each part are as
+near to the targets as those of the fit. The strength is three times that of the fit: gaps are smaller in proportion to
+its square root, and rows still move.
 
 Penalised statistics play no part in a redraw; where there are any, whole sweeps follow it as in a fit.
 """
@@ -29,7 +30,8 @@ from understudy.pipelines.table.rules import keep_order
 FITTED_ROWS = 500_000
 """As many are fitted; more would cost as much a row as all of generation did, and change no marginal."""
 STRENGTH = 0.3
-CLOSING = 0.2
+CLOSING_ROWS = 300
+"""For each cell of a marginal: 32 x 32 cells are closed by 300,000 rows."""
 SWEEPS = 12
 
 
@@ -54,11 +56,12 @@ def drawn_anew(fitted: Fitted, rows: int, rng: np.random.Generator) -> Int32Arra
     sizes = np.array(fitted.sizes, dtype=np.int64)
     fibres = build_fibres(codes, fitted.targets, fitted.rules, fitted.sizes)
     redraw(codes, np.arange(rows), rng.permutation(len(sizes)), sizes, fibres, np.float32(STRENGTH), rng)
-    if fitted.penalties:
+    closing = int(CLOSING_ROWS * np.mean([target.probabilities.size for target in fitted.targets]))
+    if fitted.penalties or closing >= rows:
         polish(codes, fitted.targets, fitted.sizes, SWEEPS, rng, fitted.rules, fitted.penalties)
     else:
-        closing = rng.permutation(rows)[: int(CLOSING * rows)]
-        sweep(codes, closing, rng.permutation(len(sizes)), sizes, fibres, build_scores(codes, (), fitted.sizes))
+        some = rng.permutation(rows)[:closing]
+        sweep(codes, some, rng.permutation(len(sizes)), sizes, fibres, build_scores(codes, (), fitted.sizes))
     if fitted.rules:
         replace_broken_rows(codes, fitted.rules, fitted.sizes, rng)
     return codes
