@@ -13,7 +13,7 @@ from understudy.pipelines.spec.model import ReleaseSpec
 
 def lend_credentials(spec: ReleaseSpec) -> None:
     """Hand the address in each Secret block the spec names to the code that will connect with it."""
-    for address in (spec.source.address, spec.publish.address):
+    for address in (*(alone.source.address for alone in spec.alone.values()), spec.publish.address):
         block = address.block
         if block is None:
             continue

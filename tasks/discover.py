@@ -19,7 +19,7 @@ from understudy.pipelines.releasing.discovering import Tallying, Terms, buy_doma
 from understudy.pipelines.releasing.domains import Known, known_domain
 from understudy.pipelines.releasing.measuring import named_source
 from understudy.pipelines.releasing.policy import Policy, scheduler_of
-from understudy.pipelines.sources.identity import source_identity
+from understudy.pipelines.sources.identity import data_identity
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.preflight import check_ready
 from understudy.tasks.telling.events import announce_charge
@@ -40,7 +40,7 @@ def discover(
             tell(REUSING)
         return known
     tell(DISCOVERING)
-    terms = Terms(str(flow_run.id or ""), source_identity(spec.source, base), resume, pay_again, rediscover)
+    terms = Terms(str(flow_run.id or ""), data_identity(spec, base), resume, pay_again, rediscover)
     price = require_affordable(spec, books, terms)
     check_ready.fn(spec, books, base)
     happened: list[tuple[str, Charge]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.ledger.memory import require_remembered
 from understudy.pipelines.privacy.ledger.names import parent_of
 from understudy.pipelines.publishing.targets.base import open_target
@@ -23,6 +24,8 @@ from understudy.tasks.telling.stages import stage
 def check_ready(spec: ReleaseSpec, books: Books, base: Path) -> None:
     """The target is apart from the source and could take the release, the store the measurement, neither knows more
     than the ledger that is to pay, and somebody can count."""
+    if spec.tree is not None:
+        raise SpecError("trees of tables are measured, but not published yet", "release one table")
     require_apart(spec, base)
     target = open_target(spec, base)
     require_remembered(books.ledger, books.store, parent_of(spec.privacy.account))

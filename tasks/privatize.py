@@ -10,6 +10,7 @@ from pathlib import Path
 
 from prefect.runtime import flow_run
 
+from understudy.pipelines.counting.tree.counting import LocalTree
 from understudy.pipelines.methods.base import PrivateTable
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.ledger import Charge
@@ -19,7 +20,7 @@ from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.measuring import measure
 from understudy.pipelines.releasing.payments import balances_of, payments_of
 from understudy.pipelines.releasing.planning import Planned
-from understudy.pipelines.sources.identity import source_identity
+from understudy.pipelines.sources.identity import data_identity
 from understudy.tasks.telling.events import announce_charge
 from understudy.tasks.telling.reporting import report_spend
 from understudy.tasks.telling.retrying import unstored
@@ -29,7 +30,7 @@ from understudy.tasks.telling.stages import stage
 @unstored
 def afford(planned: Planned, books: Books, base: Path, resume: bool, pay_again: bool) -> Approval:
     spec, run = planned.spec, str(flow_run.id or "")
-    source = source_identity(spec.source, base)
+    source = data_identity(spec, base)
     return approve(books.ledger, spec, planned.plan, flow_run=run, resume=resume, pay_again=pay_again, source=source)
 
 
@@ -44,7 +45,7 @@ def recall(planned: Planned, approval: Approval, books: Books) -> Measurement | 
 
 @unstored
 @stage("counting and measuring")
-def privatize(table: PrivateTable, planned: Planned, approval: Approval, books: Books) -> Measurement:
+def privatize(table: PrivateTable | LocalTree, planned: Planned, approval: Approval, books: Books) -> Measurement:
     fault_point("before_privatize")
     happened: list[tuple[str, Charge]] = []  # told later: T1 to T2 must stay short
     try:

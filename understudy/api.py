@@ -111,7 +111,6 @@ class Synthesizer:
         from understudy.pipelines.releasing.approving import approve, stored_measurement
         from understudy.pipelines.releasing.domains import without_discovery
         from understudy.pipelines.releasing.keys import key_for
-        from understudy.pipelines.releasing.measuring import counted_here, given_source, measure
         from understudy.pipelines.releasing.payments import charges_known, payments_since
         from understudy.pipelines.releasing.planning import enter_period, plan_release
         from understudy.pipelines.releasing.versions import means_the_table, named_so_before, no_versions
@@ -131,11 +130,20 @@ class Synthesizer:
         reused = measured is not None
         if measured is None:
             key_for(books, planned.spec.privacy.account)  # or refuse before anything is paid
-            with closing(given_source(table, planned.spec)) as source:
-                measured = measure(counted_here(source, planned), planned, approval, books)
+            measured = self._measure(table, planned, approval, books)
         payments = payments_since(books.ledger, self.spec, known)
         self._fitted = _Fitted(planned, approval, measured, reused, payments)
         return self
+
+    def _measure(self, table: Table, planned: Planned, approval: Approval, books: Books) -> Measurement:
+        """`table` is a mapping of tables where the spec has several."""
+        from understudy.pipelines.releasing import measuring
+
+        if planned.spec.tree is not None:
+            with closing(measuring.given_tree(table, planned.spec)) as tables:
+                return measuring.measure(measuring.counted_tree(tables, planned), planned, approval, books)
+        with closing(measuring.given_source(table, planned.spec)) as source:
+            return measuring.measure(measuring.counted_here(source, planned), planned, approval, books)
 
     def _known(self, table: Table, books: Books, pay_again: bool, rediscover: bool) -> Known:
         """The spec with what is known, or is bought now, of its open columns."""

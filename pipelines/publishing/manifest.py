@@ -258,7 +258,8 @@ _WHERE = {"uri", "table", "id", "external"}
 
 def public_spec(spec: ReleaseSpec) -> dict[str, Any]:
     """The spec without its addresses: where the table lives is nobody's business but the operator's."""
-    return spec.model_dump(mode="json", exclude={"source": _WHERE, "publish": True, "compute": True})
+    tables = {"tables": {"__all__": {"source": True}}} if spec.tables is not None else {}
+    return spec.model_dump(mode="json", exclude={"source": _WHERE, "publish": True, "compute": True, **tables})
 
 
 def software_versions() -> dict[str, str]:

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.inference.verdict import Verdict, expected_verdict
 from understudy.pipelines.methods.base import MethodPlan
+from understudy.pipelines.methods.tree.plan import TreeDesign
 from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.spec.columns import CategoryColumn
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -120,6 +121,8 @@ def noisy_tables(plan: MethodPlan[Any], domain: TableDomain) -> list[NoisyTable]
 
 def plan_verdict(plan: MethodPlan[Any], domain: TableDomain, rows: int) -> Verdict | None:
     """What the copy would be good for with so many rows; None for methods that measure no tables of counts."""
+    if isinstance(plan.design, TreeDesign):  # `rows` are then roots, each of which counts once in every table
+        return expected_verdict([(tuple(one.query.split(" x ")), one.numbers, one.std) for one in plan.noise], rows)
     tables = noisy_tables(plan, domain)
     named = [(tuple(domain.names[c] for c in table.columns), table.cells, table.std) for table in tables]
     return expected_verdict(named, rows) if tables else None

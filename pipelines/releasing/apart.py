@@ -20,7 +20,12 @@ from understudy.pipelines.spec.model import ReleaseSpec
 
 
 def require_apart(spec: ReleaseSpec, base: Path) -> None:
-    """Raise SpecError before anything is read, if source and target share a place."""
+    """Raise SpecError before anything is read, if source and target share a place; of several tables, any of them."""
+    for alone in spec.alone.values():
+        _require_one_apart(alone, base)
+
+
+def _require_one_apart(spec: ReleaseSpec, base: Path) -> None:
     kinds = kind_of(spec.source.address), target_kind(spec.publish.address)
     if all(kind is not None and kind.terms.table for kind in kinds):
         return

@@ -83,12 +83,15 @@ def stored_measurement(ledger: Ledger, store: MeasurementStore, approval: Approv
     return store.load(charge.mid, charge.measurement_sha256)
 
 
-def remembering(purchase: Purchase, spec: ReleaseSpec, types: Mapping[str, str]) -> Purchase:
+def remembering(purchase: Purchase, spec: ReleaseSpec, types: Mapping[str, Any]) -> Purchase:
     """A purchase whose stored measurement says what it is of, so that it can be used again without the spec's file,
     and of what types the source's columns are."""
 
     remembered = public_spec(spec)
     remembered["columns"] = list(remembered["columns"].items())  # stored JSON sorts its keys; order matters
+    if spec.tables is not None:
+        named = remembered["tables"].items()
+        remembered["tables"] = [[name, {**each, "columns": list(each["columns"].items())}] for name, each in named]
 
     def buy(charge: PlannedCharge, mechanism: Mechanism[Any]) -> Measurement:
         return purchase(charge, mechanism.remembering(spec=remembered, **({"types": dict(types)} if types else {})))

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from understudy.pipelines.counting.counting import LocalTable
+from understudy.pipelines.counting.tree.counting import LocalTree
 from understudy.pipelines.methods.base import PrivateTable
+from understudy.pipelines.methods.tree.measure import measure_tree
 from understudy.pipelines.privacy.ledger.spend import EventCallback, Purchases
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.approving import Approval, remembering
@@ -23,6 +25,7 @@ from understudy.pipelines.sources.memory import ArrowSource
 from understudy.pipelines.sources.modelled import as_modelled
 from understudy.pipelines.sources.opening import Source, check_columns, open_source
 from understudy.pipelines.sources.period import of_period
+from understudy.pipelines.sources.tree.opening import TreeSource, open_tree, tree_of_frames
 from understudy.pipelines.spec.model import ReleaseSpec
 
 
@@ -36,6 +39,18 @@ def named_source(spec: ReleaseSpec, base: Path) -> Source:
 def given_source(table: Any, spec: ReleaseSpec) -> Source:
     """A table that a Python program holds, with the columns the spec declares."""
     return _checked(of_period(ArrowSource(arrow_table(table, spec)), spec), spec)
+
+
+@discreet("ingest")
+def named_tree(spec: ReleaseSpec, base: Path) -> TreeSource:
+    """The same of a release of several tables, or of one that keeps its entities."""
+    return open_tree(spec, base)
+
+
+@discreet("ingest")
+def given_tree(tables: Any, spec: ReleaseSpec) -> TreeSource:
+    """Tables that a Python program holds, by name; of a flat table that keeps its entities, that table."""
+    return tree_of_frames(tables, spec)
 
 
 def _checked(source: Source, spec: ReleaseSpec) -> Source:
@@ -55,6 +70,15 @@ def counted_here(source: Source, planned: Planned) -> PrivateTable:
     )
 
 
+@discreet("normalize")
+def counted_tree(source: TreeSource, planned: Planned) -> LocalTree:
+    """The tables as codes, attributed to their roots and bounded when they are first counted."""
+    spec = planned.spec
+    assert spec.tree is not None
+    ids_are_text = spec.privacy.protected_unit.ids_are_text
+    return LocalTree(source, spec.tree, planned.domains, contribution_key(spec), ids_are_text)
+
+
 def contribution_key(spec: ReleaseSpec) -> bytes:
     """Keys the hash that picks an entity's rows: the same rows for a snapshot however often a run is repeated."""
     return sha256(f"contribution:{spec.hash}".encode()).digest()
@@ -62,12 +86,30 @@ def contribution_key(spec: ReleaseSpec) -> bytes:
 
 @discreet("privatize")
 def measure(
-    table: PrivateTable, planned: Planned, approval: Approval, books: Books, on_event: EventCallback | None = None
+    table: PrivateTable | LocalTree,
+    planned: Planned,
+    approval: Approval,
+    books: Books,
+    on_event: EventCallback | None = None,
 ) -> Measurement:
     """Count exactly, and buy the noisy result under the protocol of `privacy.ledger.spend`."""
     requests = {request.stage: request for request in approval.requests}
     purchases = Purchases(books.ledger, books.store, lambda charge: requests[charge.stage], on_event=on_event)
-    types = catalogue_types(getattr(table, "source", None), planned.domain)
+    types = _types_of(table, planned)
     sold = remembering(purchases, planned.spec, types) if len(planned.plan.charges) == 1 else purchases
-    measured = planned.method.measure(table, planned.spec, planned.plan, sold)
+    if isinstance(table, LocalTree):
+        measured = measure_tree(table, planned.plan.design, planned.plan.charges[0], sold)
+    else:
+        measured = planned.method.measure(table, planned.spec, planned.plan, sold)
     return replace(measured, facts={**measured.facts, "types": types}) if types else measured
+
+
+def _types_of(table: PrivateTable | LocalTree, planned: Planned) -> dict[str, Any]:
+    """The types of the source's columns; of several tables, those of each, by table."""
+    if not isinstance(table, LocalTree):
+        return catalogue_types(getattr(table, "source", None), planned.domain)
+    sources = table.source.tables
+    if table.tree.is_implied:
+        return catalogue_types(sources[table.tree.root.name], planned.domain)
+    found = {name: catalogue_types(source, planned.domains[name]) for name, source in sources.items()}
+    return {name: types for name, types in found.items() if types}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.base import Method, MethodPlan
 from understudy.pipelines.methods.registry import method_named
+from understudy.pipelines.methods.tree.plan import plan_tree, tree_domains
 from understudy.pipelines.privacy.ledger.spend import EventCallback
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.rolling import declared_steps, enter_series
@@ -30,6 +32,7 @@ class Planned:
         plan: MethodPlan[Any],
         bought: tuple[str, ...] = (),
         discovered: tuple[str, ...] = (),
+        domains: Mapping[str, TableDomain] | None = None,
     ) -> None:
         self.spec = spec
         self.domain = domain
@@ -37,14 +40,16 @@ class Planned:
         self.plan = plan
         self.bought = bought  # charges by which this release bought what its columns can hold
         self.discovered = discovered  # columns that the spec left open
+        self.domains = domains or {}  # of a tree, by table, parents first; `domain` is then of a flat table, or empty
 
 
 def plan_release(spec: ReleaseSpec) -> Planned:
     """Reads no row and no ledger. Numbers that no noise can be calibrated to are the spec's mistake, not a crash."""
-    if spec.tree is not None:
-        raise SpecError("trees of tables are read but not yet released by this version", "release one table")
     try:
         domain, method = TableDomain.of(spec), method_named(spec.method.name)
+        if spec.tree is not None:
+            domains = tree_domains(spec)
+            return Planned(spec, domain, method, plan_tree(spec, domains), domains=domains)
         return Planned(spec, domain, method, method.plan(spec, domain))
     except (ValueError, ArithmeticError, MemoryError) as error:
         reason = str(error)[:200] or type(error).__name__  # a plan knows public values only, so this may be told
@@ -65,4 +70,4 @@ def enter_period(
     """The plan of a rolling release as its period's account pays for it, once the series is paid for."""
     spec = enter_series(books.ledger, books.store, planned.spec, planned.plan, pay_again, resume, on_event=on_event)
     plan = replace(planned.plan, steps=(*planned.plan.steps, *declared_steps(planned.spec)))
-    return Planned(spec, planned.domain, planned.method, plan, planned.bought, planned.discovered)
+    return Planned(spec, planned.domain, planned.method, plan, planned.bought, planned.discovered, planned.domains)

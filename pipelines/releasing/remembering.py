@@ -72,6 +72,9 @@ def _remembered_spec(
         )
     stored["columns"] = dict(stored["columns"])
     stored["source"] = {**stored["source"], "uri": "measurement"}
+    if "tables" in stored:
+        named = ((name, {**each, "columns": dict(each["columns"])}) for name, each in stored["tables"])
+        stored["tables"] = {name: each | {"source": {}} for name, each in named}
     stored["generate"] = {
         **stored.get("generate", {}),
         **{key: value for key, value in options.items() if value is not None},

@@ -9,6 +9,7 @@ shape is. Columns the spec does not name are not looked at: of those the table k
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,24 +26,25 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def arrow_table(table: Any, spec: ReleaseSpec) -> pa.Table:
-    """The table as Arrow; fails on what is no table or has a type Arrow lacks, never on a value."""
+def arrow_table(table: Any, spec: ReleaseSpec, keys: Sequence[str] = ()) -> pa.Table:
+    """The table as Arrow; fails on what is no table or has a type Arrow lacks, never on a value. `keys` are read too,
+    where tables name each other's rows."""
     if isinstance(table, pa.Table):
         return table
     if isinstance(table, pa.RecordBatch):
         return pa.Table.from_batches([table])
     pandas = sys.modules.get("pandas")  # who passes a frame has imported it
     if pandas is not None and isinstance(table, pandas.DataFrame):
-        return _from_pandas(table, spec)
+        return _from_pandas(table, spec, keys)
     if hasattr(table, "__arrow_c_stream__"):
         return pa.table(table)
     raise SpecError(f"a {type(table).__name__} is not a table", "pass a pandas or Polars DataFrame or a pyarrow Table")
 
 
-def _from_pandas(frame: pd.DataFrame, spec: ReleaseSpec) -> pa.Table:
+def _from_pandas(frame: pd.DataFrame, spec: ReleaseSpec, keys: Sequence[str]) -> pa.Table:
     wanted = {name for name, column in spec.columns.items() if is_read(column)}
     others = (spec.privacy.unit.entity, spec.rolling.column if spec.rolling else None)
-    wanted |= {name for name in others if name is not None}
+    wanted |= {name for name in (*others, *keys) if name is not None}
     names = [str(name) for name in frame.columns]
     arrays = [
         _column(name, frame.iloc[:, position], spec) if name in wanted else pa.nulls(len(frame))

@@ -21,7 +21,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from understudy.pipelines.sources.opening import kind_of
+from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.source import SourceSpec
+
+
+def data_identity(spec: ReleaseSpec, base: Path) -> str:
+    """Of all tables that a spec names; empty where nobody can tell it of one of them."""
+    if spec.tables is None or spec.source.id is not None:
+        return source_identity(spec.source, base)
+    found = {name: source_identity(alone.source, base) for name, alone in spec.alone.items()}
+    told = (f"{name} of {found[name]}: {spec.alone[name].source.table or name}" for name in sorted(found))
+    return "; ".join(told) if all(found.values()) else ""
 
 
 def source_identity(source: SourceSpec, base: Path) -> str:

@@ -16,7 +16,7 @@ from understudy.pipelines.spec.periods import Period, period_named
 from understudy.pipelines.spec.plugins import METHODS, names
 from understudy.pipelines.spec.protection import PrivacySpec, UnitSpec
 from understudy.pipelines.spec.public import Public, later
-from understudy.pipelines.spec.source import SourceSpec
+from understudy.pipelines.spec.source import THE_TABLE, SourceSpec
 from understudy.pipelines.spec.tree import (
     ENTITIES,
     MOST_TABLES,
@@ -151,6 +151,18 @@ class ReleaseSpec(Public):
         return self.model_copy(update={**alone, "columns": columns, "source": source, "privacy": privacy})
 
     @property
+    def protects(self) -> str:
+        """Whose presence is hidden, in words."""
+        if self.tables is None:
+            return str(self.privacy.protected_unit)
+        return f"one of {tree_of(self.tables).root.name} with everything attributed to it"
+
+    @property
+    def alone(self) -> dict[str, ReleaseSpec]:
+        """Each table as a release by itself, by its name; a release of one table is itself."""
+        return {self.name: self} if self.tables is None else {name: self.table(name) for name in self.tables}
+
+    @property
     def every_row_counts(self) -> bool:
         """Whether every row of the source is one of the table that is measured. Lines of a CSV file that are no record
         and rows of another period are not: replacing a row may then change how many there are."""
@@ -221,6 +233,14 @@ def _check_tables(spec: ReleaseSpec, tables: dict[str, TableSpec]) -> None:
         raise ValueError("privacy.quality and privacy.discovery are for a release of one table")
     if spec.generate.denoise or spec.generate.image:
         raise ValueError("generate.denoise and generate.image are for the method mixing")
+    if spec.source.snapshot == THE_TABLE or spec.source.version is not None:
+        raise ValueError("several tables have no version in common; name their state by source.snapshot yourself")
+    _check_engine(spec)
+
+
+def _check_engine(spec: ReleaseSpec) -> None:
+    if spec.compute.engine == "dask":
+        raise ValueError("trees of tables are counted in one process; leave compute.engine out")
 
 
 def _check_entities(spec: ReleaseSpec) -> None:
@@ -228,6 +248,7 @@ def _check_entities(spec: ReleaseSpec) -> None:
     unit = spec.privacy.unit
     if not unit.keeps_entities:
         return
+    _check_engine(spec)
     if spec.method.name != "privpgd":
         raise ValueError(f"unit.columns and unit.order_by are for the method privpgd, not {spec.method.name}")
     if spec.privacy.quality is not None:

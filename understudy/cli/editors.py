@@ -44,8 +44,6 @@ def spec_check(files: tuple[Path, ...]) -> None:
 
 
 def checked(path: Path) -> str:
-    from contextlib import closing
-
     from understudy.pipelines.discovery.asking import open_columns
     from understudy.pipelines.drafting.writing import open_lines
     from understudy.pipelines.releasing.apart import require_apart
@@ -58,14 +56,18 @@ def checked(path: Path) -> str:
     spec = load_spec(path)
     require_versions(spec)
     planned = plan_release(assumed_spec(spec))
-    with closing(open_source(spec.source, path.parent, spec)):
-        require_apart(spec, path.parent)
-    modelled = len(planned.domain.columns) + len(planned.domain.tensors)
+    for alone in spec.alone.values():
+        open_source(alone.source, path.parent, alone).close()
+    require_apart(spec, path.parent)
+    domains = [planned.domains[name] for name in spec.tables] if spec.tables is not None else [planned.domain]
+    modelled = sum(len(domain.columns) + len(domain.tensors) for domain in domains)
+    columns = sum(len(alone.columns) for alone in spec.alone.values())
     waiting = open_lines(read_spec(path))
     told = f"; still open: lines {', '.join(map(str, waiting))}" if waiting else ""
     if found := len(open_columns(spec)):
         told += f"; {found} {'is' if found == 1 else 'are'} to be discovered"
-    return f"{path}: sound. {modelled} of {len(spec.columns)} columns are copied, by {spec.method.name}{told}"
+    told = f" of {len(spec.tables)} tables{told}" if spec.tables is not None else told
+    return f"{path}: sound. {modelled} of {columns} columns are copied, by {spec.method.name}{told}"
 
 
 @click.command()

@@ -37,6 +37,8 @@ def table_size(spec: ReleaseSpec, base: Path, assumed: int | None) -> TableSize:
     """What the caller assumes; else what metadata says, where that is declared public; else a round number."""
     if assumed is not None:
         return TableSize(assumed, "assumed")
+    if spec.tables is not None and spec.tree is not None:  # what counts are the rows of the root
+        spec = spec.table(spec.tree.root.name)
     if not spec.source.rows_are_public:
         return TableSize(ASSUMED_ROWS, "assumed; say --assume-rows or declare source.rows_are_public")
     from understudy.pipelines.sources import opening
@@ -54,6 +56,8 @@ def table_size(spec: ReleaseSpec, base: Path, assumed: int | None) -> TableSize:
 def types_lost(spec: ReleaseSpec, base: Path) -> list[str]:
     """What declarations lose of the source's types: asked of its catalogue where a `number` is declared, never of a
     row."""
+    if spec.tables is not None:
+        return [f"{name}: {told}" for name, alone in spec.alone.items() for told in types_lost(alone, base)]
     if not any(column.type == "number" for column in spec.columns.values()):
         return []
     from understudy.pipelines.sources import opening

@@ -8,24 +8,23 @@ from pathlib import Path
 import click
 
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.methods.registry import method_named
 from understudy.pipelines.privacy.ledger.ledger import Ledger
+from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.releasing.rolling import entry_of
 from understudy.pipelines.releasing.versions import at_version
 from understudy.pipelines.releasing.workspace import Workspace
-from understudy.pipelines.sources.identity import source_identity
+from understudy.pipelines.sources.identity import data_identity
 from understudy.pipelines.spec.reading import load_spec
-from understudy.pipelines.table.domain import TableDomain
 
 
 def move(path: Path, reason: str, at: dt.datetime | None) -> None:
     spec = load_spec(path, at, any_snapshot=True)
     ledger = Ledger(Workspace.from_environment().ledger_url)
     spec = at_version(spec, path.parent, ledger, resume=True)
-    source = source_identity(spec.source, path.parent)
+    source = data_identity(spec, path.parent)
     if not source:
         raise SpecError("this process cannot tell which data source.uri names", "set the variable that it names")
-    plan = method_named(spec.method.name).plan(spec, TableDomain.of(spec))
+    plan = plan_release(spec).plan
     own = entry_of(ledger, spec, plan).spec
     made = ledger.charges_of(own.privacy.account, own.name, own.source.snapshot)
     mids = [charge.mid for charge in made if charge.spec_hash == own.hash]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.releasing.rolling import Entry, declared_steps, entry_of, forecast
 from understudy.pipelines.releasing.versions import at_version, means_the_table
 from understudy.pipelines.releasing.workspace import Workspace
-from understudy.pipelines.sources.identity import source_identity
+from understudy.pipelines.sources.identity import data_identity
 from understudy.pipelines.sources.opening import open_source, place_of
 from understudy.pipelines.spec.advice import format_advice
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -68,19 +68,21 @@ def print_plan(
     planned = _planned(spec)
     spec, plan = planned.spec, planned.plan
     check_schedule(spec)
-    open_source(spec.source, path.parent, spec).close()  # refuses what is no source; opens nothing
+    for alone in spec.alone.values():
+        open_source(alone.source, path.parent, alone).close()  # refuses what is no source; opens nothing
     check_target(spec)
     rows = table_size(spec, path.parent, assume_rows)
     if as_json:
         click.echo(json.dumps(plan_json(spec, plan, rows, types_lost(spec, path.parent)), indent=2))
         return
     require_apart(spec, path.parent)
-    place, lost = place_of(spec.source.address, path.parent), []
-    if place is not None and not place.exists():
+    places = [place_of(alone.source.address, path.parent) for alone in spec.alone.values()]
+    absent, lost = [place for place in dict.fromkeys(places) if place is not None and not place.exists()], []
+    for place in absent:
         click.echo(f"   ! there is no {place} here: a release would fail on this machine")
-    else:
+    if not absent:
         lost = types_lost(spec, path.parent)
-    show_plan(spec, plan, rows, source_identity(spec.source, path.parent), lost)
+    show_plan(spec, plan, rows, data_identity(spec, path.parent), lost)
 
 
 def _at_version(spec: ReleaseSpec, base: Path) -> ReleaseSpec:
@@ -109,7 +111,7 @@ def show_plan(
     entry = entry_of(ledger, spec, plan)
     loss = composed_loss([charge.event for charge in plan.charges], float(privacy.delta), privacy.relation)
     click.echo(f"{spec.name}, snapshot {spec.source.snapshot}, method {plan.method}")
-    click.echo(f"protects    {privacy.protected_unit} ({privacy.relation.value})")
+    click.echo(f"protects    {spec.protects} ({privacy.relation.value})")
     click.echo(
         f"would spend epsilon {spent_text(loss.epsilon)} at delta {privacy.delta} ({loss.accountant} accountant)"
     )
@@ -121,22 +123,25 @@ def show_plan(
     for step in plan.steps:
         click.echo(f"   - {step}")
     domain = TableDomain.of(spec)
-    for caution in [*cautions(spec), *shape_advice(spec, domain), *lost]:
+    shapes = [each for alone in spec.alone.values() for each in shape_advice(alone, TableDomain.of(alone))]
+    for caution in [*cautions(spec), *shapes, *lost]:
         click.echo(f"   ! {caution}")
     click.echo()
-    print_noise(plan.noise, rows.rows, plan.rows_a_count)
+    print_noise(plan.noise, rows.rows, plan.rows_a_count, "rows" if spec.tree is None else spec.tree.root.name)
     _print_details(plan)
     print_counting(spec, plan, rows)
     print_verdict(plan_verdict(plan, domain, rows.rows), rows)
     print_advice(advise(spec, plan, rows.rows), rows)
     click.echo()
-    _print_fitness(fitness_of(spec, domain))
+    _print_fitness(_fitness(spec))
     click.echo()
     _print_balance(ledger, spec, plan, entry, source)
 
 
-def print_noise(lines: tuple[NoiseLine, ...], assume_rows: int, rows_a_count: float = 1.0) -> None:
-    share = f"share of {assume_rows:,} rows"
+def print_noise(
+    lines: tuple[NoiseLine, ...], assume_rows: int, rows_a_count: float = 1.0, counted: str = "rows"
+) -> None:
+    share = f"share of {assume_rows:,} {counted}"
     rows = [
         (line.query, f"{line.numbers:,}", f"{line.std:.3f}", f"{line.std * rows_a_count / assume_rows:.4%}")
         for line in lines[:MOST_LINES]
@@ -172,6 +177,14 @@ def _print_fitness(columns: Sequence[Fitness]) -> None:
     print_table(("column", "told apart", "exactly, and what to mind"), rows[:MOST_COLUMNS] + more)
 
 
+def _fitness(spec: ReleaseSpec) -> list[Fitness]:
+    """Of every column; of several tables, each with its table's name."""
+    if spec.tables is None:
+        return list(fitness_of(spec, TableDomain.of(spec)))
+    found = ((name, one) for name, alone in spec.alone.items() for one in fitness_of(alone, TableDomain.of(alone)))
+    return [replace(one, column=f"{name}.{one.column}") for name, one in found]
+
+
 def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
@@ -179,16 +192,23 @@ def _short(value: object) -> str:
 def cautions(spec: ReleaseSpec) -> list[str]:
     """Choices in a spec that are allowed but that a careful person would look at twice."""
     found = []
+    declared = {
+        name if spec.tables is None else f"{table}.{name}": column
+        for table, alone in spec.alone.items()
+        for name, column in alone.columns.items()
+    }
     strict = [
         name
-        for name, column in spec.columns.items()
+        for name, column in declared.items()
         if column.type not in ("identifier", "text", "tensor") and not getattr(column, "nullable", False)
         and not getattr(column, "other", False)
     ]  # fmt: skip
     if strict:
         found.append(f"{', '.join(strict)}: neither nullable nor `other`; unreadable values count as the first value")
-    found += format_advice(spec)
-    if spec.method.name != "privpgd":
+    found += [line for alone in spec.alone.values() for line in format_advice(alone)]
+    if spec.tree is not None:
+        found.append("how much of each column is understood is not measured where a release has entities or tables")
+    elif spec.method.name != "privpgd":
         found.append(f"{spec.method.name} does not measure how much of each column is understood")
     elif spec.privacy.quality is None:
         found.append("how much of each column is understood is not measured; privacy.quality: 0.02 buys it")
@@ -264,7 +284,7 @@ def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, lost: S
         "details": plan.details,
         "advice": None if advice is None else {**asdict(advice), "rows_from": rows.origin},
         "verdict": _verdict_json(plan_verdict(plan, TableDomain.of(spec), rows.rows), rows),
-        "fitness": [asdict(one) for one in fitness_of(spec, TableDomain.of(spec))],
+        "fitness": [asdict(one) for one in _fitness(spec)],
         "types_lost": list(lost),
         "counting": None if counting is None else {**asdict(counting), "rows_from": rows.origin},
     }

@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources.base import Source
 from understudy.pipelines.sources.columns import check_columns
-from understudy.pipelines.sources.identity import source_identity
+from understudy.pipelines.sources.frames import arrow_table
+from understudy.pipelines.sources.memory import ArrowSource
 from understudy.pipelines.sources.opening import open_source
 from understudy.pipelines.spec.model import ReleaseSpec
 
@@ -38,12 +41,28 @@ class TreeSource:
 
 
 def open_tree(spec: ReleaseSpec, base: Path) -> TreeSource:
-    """The sources that a spec of several tables names, with the columns it declares. Reads no row."""
+    """The sources that a spec of several tables names, with the columns it declares. Reads no row.
+
+    A flat table that keeps its entities is one source, seen as two tables.
+    """
     assert spec.tree is not None
-    opened: dict[str, Source] = {}
-    for name in spec.tree.names:
-        own = spec.table(name)
-        opened[name] = open_source(own.source, base, own)
+    if spec.tree.is_implied:
+        flat = open_source(spec.source, base, spec)
+        return checked_tree(TreeSource(dict.fromkeys(spec.tree.names, flat)), spec)
+    opened = {name: open_source(alone.source, base, alone) for name, alone in spec.alone.items()}
+    return checked_tree(TreeSource(opened), spec)
+
+
+def tree_of_frames(tables: Any, spec: ReleaseSpec) -> TreeSource:
+    """Tables that a Python program holds, by name; or the one of a flat table that keeps its entities."""
+    assert spec.tree is not None
+    if spec.tree.is_implied:
+        held = ArrowSource(arrow_table(tables, spec))
+        return checked_tree(TreeSource(dict.fromkeys(spec.tree.names, held)), spec)
+    if not isinstance(tables, Mapping) or set(tables) != set(spec.tree.names):
+        raise SpecError("the tables are not those of the spec", f"pass a mapping of {', '.join(spec.tree.names)}")
+    keys = {name: spec.tree.keys_read(name) for name in spec.tree.names}
+    opened = {name: ArrowSource(arrow_table(tables[name], spec.table(name), keys[name])) for name in spec.tree.names}
     return checked_tree(TreeSource(opened), spec)
 
 
@@ -56,18 +75,7 @@ def checked_tree(tree: TreeSource, spec: ReleaseSpec) -> TreeSource:
             check_columns(source.schema(), spec.table(name), spec.tree.keys_read(name), name)
         for kind in dict.fromkeys(type(source) for source in tree.tables.values()):
             if (together := getattr(kind, "together", None)) is not None:
-                together([source for source in tree.tables.values() if type(source) is kind])
+                together([source for source in dict.fromkeys(tree.tables.values()) if type(source) is kind])
         tree.snapshot_id()  # files are pinned from here on
         unless_sound.pop_all()
     return tree
-
-
-def tree_identity(spec: ReleaseSpec, base: Path) -> str:
-    """Which data a spec of several tables names, in public words; empty where nobody can tell it of some."""
-    assert spec.tree is not None
-    if spec.source.id is not None:
-        return f"id {spec.source.id}"
-    found = {name: source_identity(spec.table(name).source, base) for name in spec.tree.names}
-    if not all(found.values()):
-        return ""
-    return "; ".join(f"{name}: {found[name]}" for name in sorted(found))

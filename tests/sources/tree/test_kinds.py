@@ -22,8 +22,9 @@ from understudy.pipelines.counting.tree.counting import LocalTree
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.methods.tree.measure import exact_tables
 from understudy.pipelines.methods.tree.plan import design_tree
+from understudy.pipelines.sources.identity import data_identity
 from understudy.pipelines.sources.memory import ArrowSource
-from understudy.pipelines.sources.tree.opening import TreeSource, open_tree, tree_identity
+from understudy.pipelines.sources.tree.opening import TreeSource, open_tree
 from understudy.pipelines.spec.model import ReleaseSpec
 
 Told = dict[str, Any]
@@ -162,11 +163,11 @@ def test_a_key_that_is_not_there_is_told_with_its_table(tmp_path: Path) -> None:
 
 def test_a_tree_is_known_by_all_its_tables(tmp_path: Path) -> None:
     spec = stored(clinic_of(1), (as_parquet, as_csv, as_parquet), tmp_path)
-    told = tree_identity(spec, tmp_path)
+    told = data_identity(spec, tmp_path)
     assert "patients.parquet" in told
     assert "visits.csv" in told
     other = stored(clinic_of(1), (as_parquet, as_parquet, as_parquet), tmp_path)
-    assert tree_identity(other, tmp_path) != told
+    assert data_identity(other, tmp_path) != told
 
 
 @pytest.mark.parametrize("kinds", [(as_parquet, as_csv, as_duckdb), (as_duckdb,) * 3])
