@@ -110,7 +110,7 @@ def test_a_ledger_of_before_is_found_as_it_was(
 ) -> None:  # fmt: skip
     """A charge that names no source, as older versions made them, is used as it always was."""
     with monkeypatch.context() as old:
-        old.setattr("understudy.tasks.privatize.source_identity", lambda source, base: "")
+        old.setattr("understudy.tasks.privatize.data_identity", lambda source, base: "")
         assert run("release", clinic.spec).exit_code == 0
     assert not any("source" in entry.body for entry in clinic.ledger.history("clinic"))
     again = run("release", elsewhere.spec)
