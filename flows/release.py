@@ -24,6 +24,7 @@ from understudy.tasks.publish import already_published, publish
 from understudy.tasks.rolling import enter_period, look_ahead
 from understudy.tasks.select import select
 from understudy.tasks.telling.hooks import tell_failure
+from understudy.tasks.telling.lineage import tell_published, tell_start
 from understudy.tasks.validate import validate
 from understudy.tasks.versions import fix_version
 
@@ -49,6 +50,7 @@ def release(
     """
     obey(spec, base)
     lend_credentials(spec)
+    tell_start(spec, base)
     books = open_books()
     if means_the_table(spec):
         spec = fix_version(spec, books, base, resume, goes_on_for)
@@ -58,7 +60,7 @@ def release(
         plan = enter_period(plan, books, base, resume, pay_again)
     approval = afford(plan, books, base, resume, pay_again)
     if (published := already_published(plan, approval, books, base)) is not None:
-        return published
+        return tell_published(published, plan.spec, base)
     measured = recall(plan, approval, books)
     if measured is None:
         check_ready(plan.spec, books, base)
@@ -72,4 +74,5 @@ def release(
     )
     agreements = validate(synthetic, measured, plan)
     await_approval(plan.spec, synthetic, agreements, approval, books)
-    return publish(synthetic, measured, agreements, plan, approval, books, base)
+    published = publish(synthetic, measured, agreements, plan, approval, books, base)
+    return tell_published(published, plan.spec, base)

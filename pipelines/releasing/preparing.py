@@ -27,6 +27,7 @@ from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.publishing.card import MeasuredColumn, render_card
+from understudy.pipelines.publishing.lineage.contracts import contract_files
 from understudy.pipelines.publishing.manifest import (
     AccountState,
     ColumnFitness,
@@ -104,7 +105,8 @@ def prepare_release(
         measured=measured_fact(files, measured),
     )
     card = render_card(manifest, synthetic, known, agreements, before.epsilon)
-    return PreparedRelease(manifest, synthetic.parts, card, measured=files)
+    beside = (*files, *contract_files(manifest, spec))
+    return PreparedRelease(manifest, synthetic.parts, card, measured=beside)
 
 
 def _unlisted(known: dict[str, MeasuredColumn], planned: Planned) -> tuple[UnlistedFact, ...]:

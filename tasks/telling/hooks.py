@@ -18,6 +18,7 @@ from prefect.states import Scheduled
 
 from understudy.pipelines.spec.source import THE_TABLE
 from understudy.tasks.telling.events import announce
+from understudy.tasks.telling.lineage import tell_failed
 
 MOST_TRIES = 3
 SECONDS_BEFORE = 5
@@ -27,11 +28,14 @@ _AGAIN = "again-"
 def tell_failure(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
     """The kind of failure; never its message, which a library may have filled with values."""
     announce("release.failed", _account(flow_run), run=str(flow_run.name), state=str(state.name))
+    error = state.data if isinstance(state.data, BaseException) else None
+    tell_failed(_name(flow_run), str(flow_run.id), type(error).__name__ if error is not None else str(state.name))
 
 
 def try_again_after_crash(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
     tries = 1 + max((int(tag.removeprefix(_AGAIN)) for tag in flow_run.tags if tag.startswith(_AGAIN)), default=0)
     announce("release.crashed", _account(flow_run), run=str(flow_run.name), tries=tries)
+    tell_failed(_name(flow_run), str(flow_run.id), "Crashed")
     if flow_run.deployment_id is None or tries > MOST_TRIES:
         return
     period = flow_run.expected_start_time
@@ -53,6 +57,14 @@ def _going_on(flow_run: FlowRun) -> dict[str, Any]:
     if given.get("source", {}).get("snapshot") != THE_TABLE:
         return {}
     return {"goes_on_for": [*flow_run.parameters.get("goes_on_for", ()), str(flow_run.id)]}
+
+
+def _name(flow_run: FlowRun) -> str:
+    given = flow_run.parameters.get("template") or flow_run.parameters.get("spec") or {}
+    try:
+        return str(given["name"])
+    except (KeyError, TypeError):
+        return "unknown"
 
 
 def _account(flow_run: FlowRun) -> str:

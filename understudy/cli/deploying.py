@@ -146,7 +146,7 @@ def _deploy_one(client: Any, each: Deployable, options: Options) -> list[str]:
         parameter_openapi_schema=parameter_schema(scheduled_release).model_dump_for_openapi(),
         enforce_parameter_schema=True,
         schedules=schedules,
-        tags=sorted({"understudy", each.queue, *(schedule.tags if schedule else ())}),
+        tags=sorted({"understudy", each.queue, *(schedule.tags if schedule else ()), *_lineage_tags(each)}),
         version=pin_of(each.template)[:16],
         work_pool_name=pool,
         work_queue_name=each.queue,
@@ -159,6 +159,12 @@ def _deploy_one(client: Any, each: Deployable, options: Options) -> list[str]:
         f"deployed {FLOW}/{each.spec.name}: {when}, pool {pool}, queue {each.queue} (one run at a time)",
         f"pinned   {each.spec.name} to spec {pin_of(each.template)}",
     ]
+
+
+def _lineage_tags(each: Deployable) -> list[str]:
+    from understudy.pipelines.publishing.lineage.datasets import lineage_tags
+
+    return lineage_tags(each.spec.source.address, each.spec.publish.address)
 
 
 def _ensure_pool(client: Any, name: str, kind: str) -> None:

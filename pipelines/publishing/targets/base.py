@@ -32,7 +32,8 @@ class PreparedRelease:
     card: str
     key: SigningKey | None = field(default=None, repr=False)
     measured: tuple[ReleaseFile, ...] = ()
-    """The files of `measured/`: a target lists them in the manifest as it does the rows, or leaves them out."""
+    """The files of `measured/` and `contract/`: a target lists them in the manifest as it does the rows, or leaves them
+    out."""
 
     @property
     def table(self) -> pa.Table:
