@@ -107,7 +107,8 @@ def test_a_release_as_it_was_published_holds_by_every_name(world: World, tmp_pat
 def test_every_file_of_a_release_is_covered_to_the_byte(world: World) -> None:
     files = sorted(path for path in world.newer.rglob("*") if path.is_file())
     papers, rows = {"manifest.json", ENVELOPE, "card.html"}, {"part-00000.parquet"}
-    assert {path.name for path in files} == papers | rows | {"description.json", "numbers.parquet"}
+    beside = {"description.json", "numbers.parquet", "odcs.yaml", "sources.yml"}
+    assert {path.name for path in files} == papers | rows | beside
     for path in files:
         whole = path.read_bytes()
         for at in (0, len(whole) // 2, len(whole) - 1):
