@@ -11,6 +11,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from understudy.pipelines.publishing.targets.sql_rows import blocks_of
+from understudy.pipelines.table.in_parts import Parts
 from understudy.pipelines.table.keeping import SQL_TYPE, enum_labels
 
 _TYPES = ((pa.types.is_boolean, "BOOLEAN"), (pa.types.is_int8, "TINYINT"), (pa.types.is_int16, "SMALLINT"),
@@ -23,16 +24,16 @@ _TEXT = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 LONGEST_LABEL = 255
 
 
-def load(connection: sa.Connection, name: str, table: pa.Table, comment: str) -> None:
-    columns = ", ".join(f"{quoted(field.name)} {_type(connection, field)}" for field in table.schema)
+def load(connection: sa.Connection, name: str, rows: Parts, comment: str) -> None:
+    columns = ", ".join(f"{quoted(field.name)} {_type(connection, field)}" for field in rows.schema)
     written = _literal(connection, comment)
     connection.exec_driver_sql(
         f"CREATE TABLE {quoted(name)} ({columns}) ENGINE=InnoDB COMMENT={written}".replace("%", "%%")
     )
-    holes = ", ".join(["%s"] * table.num_columns)
+    holes = ", ".join(["%s"] * len(rows.schema))
     insert = f"INSERT INTO {quoted(name)} VALUES ({holes})"  # noqa: S608
     connection.exec_driver_sql("START TRANSACTION")
-    for block in blocks_of(table, _stored):
+    for block in blocks_of(rows, _stored):
         connection.exec_driver_sql(insert, block)
     connection.exec_driver_sql("COMMIT")
 

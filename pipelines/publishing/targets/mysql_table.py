@@ -45,6 +45,7 @@ from understudy.pipelines.publishing.targets.sql_rows import bytes_of
 from understudy.pipelines.sources.databases.mysql_connection import TERMS, url_of
 from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.handling import PublishSpec
+from understudy.pipelines.table.in_parts import Parts
 
 _OURS = "understudy release "
 _NAMES = "name VARCHAR(255) NOT NULL, release_id VARCHAR(100) NOT NULL, table_name VARCHAR(64) NOT NULL"
@@ -103,7 +104,7 @@ class MySqlTarget(TargetBase):
             if shown is not None:  # a crash may have come between the swap and this
                 self._mark_shown(connection, shown[0])
             comment = f"{_OURS}{manifest.name} {manifest.release_id}"
-            load(connection, f"{self.table}__staged", release.table, comment)
+            load(connection, f"{self.table}__staged", release.rows, comment)
             swaps = [(self.table, f"{self.table}__staged")]
             estimates = self._stage_estimates(connection, release, shown)
             swaps += [(f"{self.table}{ESTIMATES}", f"{self.table}{ESTIMATES}__staged")] if estimates else []
@@ -168,7 +169,7 @@ class MySqlTarget(TargetBase):
         taken = kind_of(connection, name) is not None and not self._has_estimates(connection, shown)
         if estimates is None or taken:
             return ()
-        load(connection, f"{name}__staged", estimates, "understudy estimates")
+        load(connection, f"{name}__staged", Parts.of(estimates), "understudy estimates")
         return (self._file(connection, f"{name}__staged", name),)
 
     def _has_estimates(self, connection: sa.Connection, shown: Record | None) -> bool:

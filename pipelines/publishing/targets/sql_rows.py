@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -14,11 +14,12 @@ import pyarrow as pa
 BATCH_ROWS = 10_000
 
 
-def blocks_of(table: pa.Table, stored: Callable[[Any], Any]) -> Iterator[list[tuple[Any, ...]]]:
-    """The rows in blocks, each value as `stored` makes it."""
-    for batch in table.to_batches(max_chunksize=BATCH_ROWS):
-        columns = [[stored(value) for value in column.to_pylist()] for column in batch.columns]
-        yield list(zip(*columns, strict=True))
+def blocks_of(rows: Iterable[pa.Table], stored: Callable[[Any], Any]) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows in blocks, part after part, each value as `stored` makes it."""
+    for part in rows:
+        for batch in part.to_batches(max_chunksize=BATCH_ROWS):
+            columns = [[stored(value) for value in column.to_pylist()] for column in batch.columns]
+            yield list(zip(*columns, strict=True))
 
 
 def bytes_of(row: Sequence[Any]) -> bytes:

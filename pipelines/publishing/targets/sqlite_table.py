@@ -41,6 +41,7 @@ from understudy.pipelines.publishing.targets.published_tables import (
 from understudy.pipelines.publishing.targets.sql_rows import blocks_of, bytes_of
 from understudy.pipelines.spec.address import Address, Terms
 from understudy.pipelines.spec.handling import PublishSpec
+from understudy.pipelines.table.in_parts import Parts
 
 _RECORDS = (
     f"CREATE TABLE IF NOT EXISTS {RELEASES} (name TEXT NOT NULL, release_id TEXT NOT NULL, table_name TEXT NOT NULL,"
@@ -106,7 +107,7 @@ class SqliteTarget(TargetBase):
             for statement in _RECORDS:
                 connection.execute(statement)
             staged = f"{self.table}__staged"
-            _load(connection, staged, release.table)
+            _load(connection, staged, release.rows)
             fault_point("publish_staged")
             shown = self._shown(connection)
             file = self._file(connection, staged, self.table)
@@ -180,7 +181,7 @@ class SqliteTarget(TargetBase):
             if ours:
                 connection.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
             return ()
-        _load(connection, f"{name}__staged", estimates)
+        _load(connection, f"{name}__staged", Parts.of(estimates))
         _swap(connection, name, f"{name}__staged")
         return (self._file(connection, name, name),)
 
@@ -252,12 +253,12 @@ class SqliteTarget(TargetBase):
             )
 
 
-def _load(connection: sqlite3.Connection, staged: str, table: pa.Table) -> None:
-    columns = ", ".join(f"{_quoted(field.name)} {_type(field.type)}" for field in table.schema)
+def _load(connection: sqlite3.Connection, staged: str, rows: Parts) -> None:
+    columns = ", ".join(f"{_quoted(field.name)} {_type(field.type)}" for field in rows.schema)
     connection.execute(f"DROP TABLE IF EXISTS {_quoted(staged)}")
     connection.execute(f"CREATE TABLE {_quoted(staged)} ({columns})")
-    holes = ", ".join("?" * table.num_columns)
-    for block in blocks_of(table, _stored):
+    holes = ", ".join("?" * len(rows.schema))
+    for block in blocks_of(rows, _stored):
         connection.executemany(f"INSERT INTO {_quoted(staged)} VALUES ({holes})", block)  # noqa: S608
 
 
