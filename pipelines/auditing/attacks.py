@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from scipy import stats
-from scipy.special import ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from understudy.pipelines.auditing.made import corner_pairs
 from understudy.pipelines.auditing.replay import (
@@ -34,14 +34,18 @@ from understudy.pipelines.auditing.replay import (
     Recorder,
     Replayer,
     Step,
+    Subject,
     drawn,
+    events_of,
     measured,
     released_without_noise,
     replayed,
+    spec_of,
 )
 from understudy.pipelines.auditing.words import same_copies
 from understudy.pipelines.counting.mechanism import MarginalNoise
 from understudy.pipelines.counting.residuals import ResidualNoise
+from understudy.pipelines.discovery.mechanism import DiscoveryNoise, Sums, shown_values
 from understudy.pipelines.methods.gaussian.mechanism import MomentNoise
 from understudy.pipelines.methods.gaussian.pairs import ProductNoise
 from understudy.pipelines.methods.kernel.mechanism import GridRecords, OnceNoise, StepsNoise
@@ -50,7 +54,6 @@ from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.curves import leaves_of, mu_squared
 from understudy.pipelines.privacy.events import Event
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.releasing.planning import Planned
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,10 @@ class LowerBound:
         return self.mu <= self.claimed
 
 
-def attacked(planned: Planned, releases: int, confidence: float = 0.99, seed: int = 1) -> LowerBound:
+def attacked(planned: Subject, releases: int, confidence: float = 0.99, seed: int = 1) -> LowerBound:
     """So many complete releases of nobody and of one row, told apart as well as can be."""
     start = time.monotonic()
-    pairs = corner_pairs(planned.spec)
+    pairs = corner_pairs(spec_of(planned))
     reach, number = max((replayed(planned, *pair, seed).share, number) for number, pair in enumerate(pairs))
     one, other = pairs[number]
     scores = [
@@ -89,7 +92,7 @@ def attacked(planned: Planned, releases: int, confidence: float = 0.99, seed: in
     return LowerBound(
         mu=max(0.0, float(ndtri(1 - false_alarms) - ndtri(missed))),
         estimate=_gap(alarms / releases, misses / releases),
-        claimed=claimed_mu([charge.event for charge in planned.plan.charges], false_alarms, planned),
+        claimed=claimed_mu(events_of(planned), false_alarms, planned),
         reach=reach,
         releases=releases,
         confidence=confidence,
@@ -102,9 +105,9 @@ def at_most(found: int, tries: int, chance: float) -> float:
     return 1.0 if found == tries else float(stats.beta.ppf(1 - chance, found + 1, tries - found))
 
 
-def claimed_mu(events: list[Event], false_alarms: float, planned: Planned) -> float:
+def claimed_mu(events: list[Event], false_alarms: float, planned: Subject) -> float:
     """The most that any test may reach at this rate of false alarms if the events tell the truth."""
-    relation = planned.spec.privacy.relation
+    relation = spec_of(planned).privacy.relation
     squared = mu_squared(leaves_of(((event, 1) for event in events), relation))
     if squared is not None:
         return math.sqrt(squared)
@@ -118,14 +121,14 @@ def _gap(false_alarms: float, misses: float) -> float:
 
 
 def _scores(
-    planned: Planned, nobody: pa.Table, row: pa.Table, truth: bool, releases: int, seed: int
+    planned: Subject, nobody: pa.Table, row: pa.Table, truth: bool, releases: int, seed: int
 ) -> Iterable[float]:
     """The log-likelihood ratio of each release, of the row over nobody."""
     tables = (row, nobody) if truth else (nobody, row)
     steps: list[tuple[Step, Step]] = []
     for number in range(releases):
         own = seed + 1_000_003 * (2 * number + truth)
-        if len(planned.plan.charges) > 1 or not steps:
+        if len(events_of(planned)) > 1 or not steps:
             steps = _in_step(planned, tables, own)
             released = [step.released for step, _ in steps]
         else:  # a single question does not depend on what was released: it is only drawn anew
@@ -137,7 +140,7 @@ def _scores(
         )
 
 
-def _in_step(planned: Planned, tables: tuple[pa.Table, pa.Table], seed: int) -> list[tuple[Step, Step]]:
+def _in_step(planned: Subject, tables: tuple[pa.Table, pa.Table], seed: int) -> list[tuple[Step, Step]]:
     """The exact numbers of both tables at every step, after what was released of the first."""
     seller = Recorder(seed)
     with same_copies(seed):
@@ -174,6 +177,33 @@ def _mixtures(noise: SliceNoise, one: ClassRecords, other: ClassRecords, release
 
 
 @log_ratio.register
+def _discovered(
+    noise: DiscoveryNoise, one: Mapping[str, Sums], other: Mapping[str, Sums], released: Measurement
+) -> float:
+    """Of public cells as ever; of a value that is shown by its sum, of one that is not by the chance of that. A value
+    that only one table has decides everything where it is shown, which delta is charged for."""
+    total = 0.0
+    for question, std, threshold in zip(noise.questions, noise.stds, noise.thresholds, strict=True):
+        sums = one[question.name], other[question.name]
+        if threshold is None:
+            first, second = (each.weights.astype(float) for each in sums)
+            seen = released.arrays[question.name].astype(float)
+            total += float(((second - first) * (2 * seen - first - second)).sum()) / (2 * std * std)
+            continue
+        shown = shown_values(released.arrays, question.name)
+        weights = [dict(zip((each.values or pa.array([])).to_pylist(), each.weights, strict=True)) for each in sums]
+        for value in {**weights[0], **weights[1]}:
+            lower, upper = (float(each.get(value, 0)) for each in weights)
+            if value in shown:
+                apart = (upper - lower) * (2 * shown[value] - lower - upper) / (2 * std * std)
+                total += math.inf if value not in weights[0] else -math.inf if value not in weights[1] else apart
+            else:
+                hidden = [log_ndtr((threshold - 0.5 - weight) / std) for weight in (lower, upper)]
+                total += float(hidden[1] - hidden[0])
+    return total
+
+
+@log_ratio.register
 def _steps(noise: StepsNoise, one: GridRecords, other: GridRecords, released: Measurement) -> float:
     design, total = noise.design, 0.0
     for step in range(noise.steps):
@@ -194,6 +224,14 @@ def _sampled(inner: np.ndarray, square: float, sigma: float, rate: float) -> flo
 def _added(one: ClassRecords, other: ClassRecords) -> tuple[int, np.ndarray]:
     label = next(k for k, rows in enumerate(other.rows) if len(rows) > len(one.rows[k]))
     return label, other.records[other.rows[label][-1]].astype(float)
+
+
+def whitened(noise: Any, exact: Any, released: Measurement) -> tuple[np.ndarray, np.ndarray]:
+    """What was released and the exact numbers below it, as vectors in which the noise has variance 1."""
+    seen, below = (_coordinates(noise, arrays) for arrays in (released.arrays, released_without_noise(noise, exact)))
+    kept = [name for name, (_, std) in seen.items() if std > 0]
+    one, two = (np.concatenate([(found[name][0] / found[name][1]).ravel() for name in kept]) for found in (seen, below))
+    return one, two
 
 
 def _coordinates(noise: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[np.ndarray, float]]:

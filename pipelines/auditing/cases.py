@@ -1,10 +1,16 @@
-"""Releases that are attacked where nobody names a spec: every method and mode, both relations, rows and people."""
+"""Releases that are attacked where nobody names a spec: every method and mode, both relations, rows and people.
+
+A new method, mode or kind of release is added to `CASES`, or to `OPEN` if it buys its columns first: every attack then
+takes it up, and `moves` refuses noise that it has no measure for. Trees of tables belong here as soon as they are one.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+from understudy.pipelines.auditing.replay import Subject
 from understudy.pipelines.releasing.planning import Planned, plan_release
+from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import parse_spec
 
 _SPEC = """
@@ -79,11 +85,48 @@ CASES: dict[str, tuple[str, str, str]] = {
 }
 
 
+_OPEN = """
+  kind: {type: category, values: discover}
+  what: {type: discover}
+  paid: {type: number, min: discover, max: discover, bins: auto, spikes: discover}
+  wild: {type: boolean, nullable: true}
+"""
+OPEN: dict[str, tuple[str, str, str]] = {
+    "discovery": ("privpgd", "", _OPEN),
+    "discovery, replaced": ("privpgd", _REPLACED, _OPEN),
+    "discovery, people": ("privpgd", _PEOPLE, _OPEN),
+    "discovery, people replaced": ("privpgd", _PEOPLE + _REPLACED, _OPEN),
+}
+"""Releases that first buy what their columns can hold."""
+
+ALARMED = ("privpgd, three columns", "gaussian, fixed centre", "kernel", "mixing")
+"""One of each method, for the attacks that people fear."""
+
 PRINCIPAL = ("privpgd, three columns", "gaussian, fixed centre", "kernel", "mixing")
 """One of each mechanism whose worst case is told apart as often as is asked for; the others a twentieth as often."""
 
 
 @lru_cache(maxsize=64)
 def planned_case(name: str, epsilon: str = "2") -> Planned:
-    method, privacy, columns = CASES[name]
-    return plan_release(parse_spec(_SPEC.format(method=method, privacy=privacy, columns=columns, epsilon=epsilon)))
+    return plan_release(_spec(*CASES[name], epsilon))
+
+
+def open_case(name: str, epsilon: str = "2") -> ReleaseSpec:
+    return _spec(*OPEN[name], epsilon)
+
+
+def subjects(epsilon: str) -> dict[str, Subject]:
+    """All of them, by name."""
+    found: dict[str, Subject] = {name: planned_case(name, epsilon) for name in CASES}
+    return found | {name: open_case(name, epsilon) for name in OPEN}
+
+
+def many_values(count: int, epsilon: str) -> Planned:
+    """A column of so many values, for a canary in each."""
+    words = ", ".join(f"v{place}" for place in range(count))
+    columns = f"\n  word: {{type: category, values: [{words}]}}\n  wild: {{type: boolean}}\n"
+    return plan_release(_spec("privpgd", "", columns, epsilon))
+
+
+def _spec(method: str, privacy: str, columns: str, epsilon: str) -> ReleaseSpec:
+    return parse_spec(_SPEC.format(method=method, privacy=privacy, columns=columns, epsilon=epsilon))

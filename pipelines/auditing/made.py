@@ -23,12 +23,16 @@ from understudy.pipelines.spec.dates import DateColumn, DatetimeColumn
 from understudy.pipelines.spec.derived import LaterColumn
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.numbers import IntegerColumn, NumberColumn
+from understudy.pipelines.spec.open import OpenColumn
 
 Cell = Any
 Row = dict[str, Cell]
 MOST_ROWS = 14
 _SOMEBODY = 77
+_CROWDS = (1, 1, 40, 150)
+_OWN_CLASS = "a class of one's own"
 _EPOCH = dt.datetime(1970, 1, 1)
+_FAR_DAYS = (dt.date(1, 1, 1), dt.date(9999, 12, 31))
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,10 @@ class Values:
     type: pa.DataType
     plain: tuple[Cell, ...]
     odd: tuple[Cell, ...]
+
+
+_OPEN_CORNER = Values(pa.string(), ("1", "12.5"), ())
+"""Of a column of which something is left open: at once a word, a number and a value."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +60,25 @@ class Pair:
 def made_pair(spec: ReleaseSpec, rng: random.Random) -> Pair:
     """A table of a few rows and one of its neighbours under the spec's relation and unit."""
     columns = {
-        name: _values_of(column, as_text=rng.random() < 0.3) for name, column in spec.columns.items() if is_read(column)
+        name: _open_values(column, rng)
+        if isinstance(column, OpenColumn)
+        else _values_of(column, as_text=rng.random() < 0.3)
+        for name, column in spec.columns.items()
+        if is_read(column)
     }
     entity = spec.privacy.protected_unit.entity
     if entity is not None and entity not in columns:
         columns[entity] = _ids(rng, spec.privacy.protected_unit.ids_are_text)
-    habits = ("scattered", "lone cell", "corners", "odd", "nobody else", *(("nobody's",) if entity else ()))
+    habits = (
+        *("scattered", "lone cell", "corners", "odd", "nobody else", _OWN_CLASS),
+        *(("nobody's",) if entity else ()),
+    )
     habit = rng.choice(habits)
     if entity is not None and habit == "nobody's":
         return _of_nobody(columns, entity, spec.privacy.protected_unit.max_rows, rng)
     others = [] if habit == "nobody else" else [_row(columns, rng, habit) for _ in range(rng.randrange(MOST_ROWS))]
+    if any(isinstance(column, OpenColumn) for column in spec.columns.values()):
+        others = _crowd(others, columns, entity, rng.choice(_CROWDS))
     one, two = _units(spec, columns, rng, habit)
     if rng.random() < 0.5:
         one, two = two, one
@@ -70,10 +87,27 @@ def made_pair(spec: ReleaseSpec, rng: random.Random) -> Pair:
     return Pair(table, neighbour, habit)
 
 
+def _crowd(rows: list[Row], columns: dict[str, Values], entity: str | None, times: int) -> list[Row]:
+    """As many who hold the same: what nobody shares is never found. They are other people each time."""
+    if entity is None:
+        return rows * times
+    type_ = columns[entity].type
+    plain = type_.value_type if pa.types.is_dictionary(type_) else type_
+    named: Callable[[int], Cell] = str if pa.types.is_string(plain) else float if pa.types.is_floating(plain) else int
+    return [
+        *rows,
+        *({**row, entity: named(1000 + 20 * turn + i)} for turn in range(times) for i, row in enumerate(rows)),
+    ]
+
+
 def corner_pairs(spec: ReleaseSpec) -> list[tuple[pa.Table, pa.Table]]:
     """Candidates for a worst case: nobody and a unit in a corner; of replaced units two that differ in all, in half or
     in one of their columns."""
-    columns = {name: _values_of(column, as_text=False) for name, column in spec.columns.items() if is_read(column)}
+    columns = {
+        name: _OPEN_CORNER if isinstance(column, OpenColumn) else _values_of(column, as_text=False)
+        for name, column in spec.columns.items()
+        if is_read(column)
+    }
     unit = spec.privacy.protected_unit
     if unit.entity is not None and unit.entity not in columns:
         columns[unit.entity] = Values(pa.int64(), (_SOMEBODY,), ())
@@ -92,6 +126,42 @@ def corner_pairs(spec: ReleaseSpec) -> list[tuple[pa.Table, pa.Table]]:
     return [(unit_of(other), unit_of(upper)) for other in others]
 
 
+@dataclass(frozen=True)
+class Canaries:
+    """Made units of one row each, any of which can be put into a table."""
+
+    columns: dict[str, Values]
+    rows: tuple[Row, ...]
+
+    def table(self, chosen: Sequence[int], beside: Sequence[Row] = ()) -> pa.Table:
+        rows = [*beside, *(self.rows[place] for place in chosen)]
+        return _table(self.columns, rows, [], [0.0] * len(rows))
+
+
+def canaries_of(spec: ReleaseSpec, count: int, rng: random.Random) -> Canaries:
+    """As different from each other as the domain allows: every value of a column in turn, in another order each."""
+    columns = {name: _values_of(column, as_text=False) for name, column in spec.columns.items() if is_read(column)}
+    entity = spec.privacy.protected_unit.entity
+    orders = {name: rng.sample(values.plain, len(values.plain)) for name, values in columns.items()}
+    rows: list[Row] = [
+        {
+            name: order[place % len(order)] if len(order) >= count else rng.choice(order)
+            for name, order in orders.items()
+        }
+        for place in range(count)
+    ]
+    if entity is not None and entity not in columns:
+        columns = {**columns, entity: Values(pa.int64(), (_SOMEBODY,), ())}
+        rows = [{**row, entity: place} for place, row in enumerate(rows)]
+    return Canaries(columns, tuple(rows))
+
+
+def farthest(spec: ReleaseSpec) -> Row:
+    """The last value of every column."""
+    columns = {name: _values_of(column, as_text=False) for name, column in spec.columns.items() if is_read(column)}
+    return {name: values.plain[-1] for name, values in columns.items()}
+
+
 def _of_nobody(columns: dict[str, Values], entity: str, most: int, rng: random.Random) -> Pair:
     """Rows without an id at both ends of the domain: taken for one person, those of one end would push out others."""
     nobody = _nobody(columns[entity])
@@ -108,7 +178,7 @@ def _units(
 ) -> tuple[list[Row], list[Row]]:
     """The rows of the unit that is there, and those of the one in its place: none, where it is added or removed."""
     unit, replaced = spec.privacy.protected_unit, spec.privacy.relation is Relation.REPLACE_ONE
-    far = "corners" if habit in ("corners", "lone cell") else habit
+    far = "corners" if habit in ("corners", "lone cell") else "own class" if habit == _OWN_CLASS else habit
     if unit.entity is None:
         first, second = (_quoted(_row(columns, rng, far, upper), columns, rng) for upper in (True, False))
         return [first], [second] if replaced else []
@@ -148,11 +218,32 @@ def _row(columns: dict[str, Values], rng: random.Random, habit: str, upper: bool
     for name, values in columns.items():
         if habit in ("corners", "lone cell"):
             row[name] = values.plain[-1 if upper else 0]
+        elif habit in (_OWN_CLASS, "own class") and _holds_words(values):
+            row[name] = values.plain[0] if habit == _OWN_CLASS else rng.choice((values.plain[-1], "a word of its own"))
         elif rng.random() < (0.6 if habit == "odd" else 0.15):
             row[name] = rng.choice(values.odd)
         else:
             row[name] = rng.choice(values.plain)
     return row
+
+
+def _holds_words(values: Values) -> bool:
+    return pa.types.is_dictionary(values.type) or pa.types.is_string(values.type)
+
+
+def _open_values(column: OpenColumn, rng: random.Random) -> Values:
+    """Of a column of which nothing is known: words, numbers or dates that many share, among what one alone has."""
+    alone = ("only Alice", "", None, "x" * 400, "250.83", "V27", "1e400", "nan", "2026-13-45", " a ", "\x00", "9" * 30)
+    kinds = {None: ("words", "numbers", "dates", "doubles"), "category": ("words",), "date": ("dates",)}
+    match rng.choice(kinds.get(column.kind, ("numbers", "doubles"))):
+        case "words":
+            return Values(pa.string(), ("a", "b", "c"), alone)
+        case "numbers":
+            return Values(pa.string(), ("1", "12", "12.5", "40000"), alone)
+        case "dates":
+            return Values(pa.date32(), (dt.date(2024, 1, 1), dt.date(2025, 5, 5)), (None, *_FAR_DAYS))
+        case _:
+            return Values(pa.float64(), (0.0, 1.0, 9.99, -250.0), (None, math.nan, math.inf, 5e-324, 1e308, -1e308))
 
 
 def _values_of(column: Any, as_text: bool) -> Values:
@@ -179,7 +270,7 @@ def _values_of(column: Any, as_text: bool) -> Values:
             return Values(pa.bool_(), (False, True), (None,))
         case DateColumn():
             days = column.min, column.max
-            odd_days = (None, dt.date(1, 1, 1), dt.date(9999, 12, 31))
+            odd_days = (None, *_FAR_DAYS)
             return _texts(days, odd_days) if as_text else Values(pa.date32(), days, odd_days)
         case TensorColumn():
             return _tensors(column)

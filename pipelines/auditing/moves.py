@@ -20,12 +20,14 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from understudy.pipelines.auditing.words import ReplayedWords, with_words
 from understudy.pipelines.counting.adaptive import Contest, RoundNoise
 from understudy.pipelines.counting.mechanism import MarginalNoise
 from understudy.pipelines.counting.residuals import ResidualNoise
 from understudy.pipelines.counting.triples import TripleCounts, TriplesNoise
+from understudy.pipelines.discovery.mechanism import DiscoveryNoise, Sums
 from understudy.pipelines.methods.gaussian.mechanism import MomentNoise
 from understudy.pipelines.methods.gaussian.pairs import ProductNoise
 from understudy.pipelines.methods.gaussian.sampling_noise import FittedNormal, SampleNoise
@@ -33,6 +35,7 @@ from understudy.pipelines.methods.kernel.mechanism import GridRecords, OnceNoise
 from understudy.pipelines.methods.mixing.mechanism import ClassRecords, SliceNoise
 from understudy.pipelines.methods.mixing.statistics import StatisticsDesign
 from understudy.pipelines.privacy.events import (
+    Approximate,
     Event,
     Gaussian,
     PoissonSampled,
@@ -140,6 +143,38 @@ def _drawing(draw: Any) -> Iterator[None]:
         ResidualNoise.draw = before  # type: ignore[method-assign]
 
 
+@moved.register
+def _discovered(noise: DiscoveryNoise, one: Mapping[str, Sums], other: Mapping[str, Sums]) -> Fraction:
+    """The worse of two: how far the sums moved, and how likely it is that a value which only one of the two tables has
+    is shown, over the delta that is charged for that. Values are told apart by their texts, whatever their order."""
+    if list(one) != list(other):
+        return FAR
+    square, event = Fraction(0), noise.event
+    spilt = [0.0, 0.0]
+    for question, std, threshold in zip(noise.questions, noise.stds, noise.thresholds, strict=True):
+        sums = [one[question.name], other[question.name]]
+        if threshold is None:
+            if sums[0].weights.shape != sums[1].weights.shape:
+                return FAR
+            square += Fraction(_square(sums[1].weights - sums[0].weights)) / Fraction(std) ** 2
+            continue
+        first, second = (_by_value(each) for each in sums)
+        change = [second.get(value, 0) - first.get(value, 0) for value in {**first, **second}]
+        square += Fraction(sum(step**2 for step in change)) / Fraction(std) ** 2
+        for side, (mine, theirs) in enumerate(((first, second), (second, first))):
+            own = np.array([weight for value, weight in mine.items() if value not in theirs], float)
+            spilt[side] += float(ndtr(-(threshold - own - 0.5) / std).sum())
+    share = square * _multiplier(event) ** 2
+    if isinstance(event, Approximate):
+        return max(share, Fraction(max(spilt) / event.delta * (1 - _TOLERANCE)) ** 2)
+    return FAR if max(spilt) > 0 else share
+
+
+def _by_value(sums: Sums) -> dict[str, int]:
+    assert sums.values is not None
+    return dict(zip(sums.values.to_pylist(), sums.weights.tolist(), strict=True))
+
+
 @moved.register(MomentNoise)
 @moved.register(ProductNoise)
 def _blocks(noise: MomentNoise | ProductNoise, one: np.ndarray, other: np.ndarray) -> Fraction:
@@ -220,6 +255,8 @@ def _multiplier(event: Event) -> Fraction:
     """z of the Gaussian that an event is, or that is applied to a sample."""
     match event:
         case Gaussian(z) | PoissonSampled(_, Gaussian(z)) | SelfComposed(PoissonSampled(_, Gaussian(z)), _):
+            return Fraction(z)
+        case Approximate(Gaussian(z), _):
             return Fraction(z)
         case ZeroConcentrated(rho):
             return Fraction(math.sqrt(1 / (2 * rho)))

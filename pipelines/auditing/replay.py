@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from understudy.pipelines.auditing.discovered import discovered
 from understudy.pipelines.auditing.moves import moved
 from understudy.pipelines.auditing.words import ReplayedWords, same_copies, with_words
 from understudy.pipelines.canonical import canonical_json
@@ -30,14 +31,18 @@ from understudy.pipelines.counting.adaptive import RoundNoise
 from understudy.pipelines.counting.mechanism import MarginalNoise
 from understudy.pipelines.counting.residuals import ResidualNoise, differences
 from understudy.pipelines.counting.triples import TriplesNoise
+from understudy.pipelines.discovery.asking import nominal_events
+from understudy.pipelines.discovery.mechanism import DiscoveryNoise
 from understudy.pipelines.methods.gaussian.mechanism import MomentNoise
 from understudy.pipelines.methods.gaussian.pairs import ProductNoise
 from understudy.pipelines.methods.kernel.mechanism import EMBEDDING, OnceNoise
 from understudy.pipelines.methods.mixing.statistics import StatisticsDesign
+from understudy.pipelines.privacy.events import Event
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
+from understudy.pipelines.releasing.domains import assumed_spec
 from understudy.pipelines.releasing.measuring import counted_here, given_source
-from understudy.pipelines.releasing.planning import Planned
+from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.sources.base import Source
 from understudy.pipelines.spec.model import ReleaseSpec
 
@@ -45,10 +50,25 @@ ADDED = (MarginalNoise, ResidualNoise, MomentNoise, ProductNoise, OnceNoise, Sta
 """Noises that are a sum of exact numbers and draws: the same words then give the same draws, whatever the numbers."""
 
 
-CHOOSING = (RoundNoise, TriplesNoise)
+CHOOSING = (RoundNoise, TriplesNoise, DiscoveryNoise)
 """Noises whose draw also chooses what is released, so that the shapes of a second draw may be others."""
 
 Opened = Callable[[pa.Table, ReleaseSpec], Source]
+Subject = Planned | ReleaseSpec
+"""What is audited: a release as it was planned; or a spec that leaves columns open, and is planned once these were
+bought."""
+
+
+def spec_of(subject: Subject) -> ReleaseSpec:
+    return subject.spec if isinstance(subject, Planned) else subject
+
+
+def events_of(subject: Subject) -> list[Event]:
+    """What is charged, all in all; of a spec that leaves columns open at most, whatever is found."""
+    if isinstance(subject, Planned):
+        return [charge.event for charge in subject.plan.charges]
+    after = plan_release(assumed_spec(subject)).plan.charges
+    return [*nominal_events(subject), *(charge.event for charge in after)]
 
 
 @dataclass(frozen=True)
@@ -111,9 +131,10 @@ def drawn(mechanism: Mechanism[Any], seed: int) -> tuple[Measurement, tuple[int,
     return released, tuple(words.calls)
 
 
-def measured(planned: Planned, table: pa.Table, purchase: Recorder, opened: Opened = given_source) -> Measurement | str:
+def measured(subject: Subject, table: pa.Table, purchase: Recorder, opened: Opened = given_source) -> Measurement | str:
     """The release's private part; or how it failed."""
     try:
+        planned = subject if isinstance(subject, Planned) else discovered(subject, table, purchase, opened)
         with closing(opened(table, planned.spec)) as source:
             return planned.method.measure(counted_here(source, planned), planned.spec, planned.plan, purchase)
     except Exception as error:  # whatever one table can cause is an outcome
@@ -121,7 +142,7 @@ def measured(planned: Planned, table: pa.Table, purchase: Recorder, opened: Open
 
 
 def replayed(
-    planned: Planned, table: pa.Table, neighbour: pa.Table, seed: int, opened: Opened = given_source
+    planned: Subject, table: pa.Table, neighbour: pa.Table, seed: int, opened: Opened = given_source
 ) -> Outcome:
     """`opened` makes a source of a made table: by default as a Python program would pass it."""
     one = Recorder(seed)

@@ -14,6 +14,7 @@ from scipy.special import ndtr
 from understudy.pipelines.auditing import attacks, cases, report
 from understudy.pipelines.auditing.attacks import at_most, attacked, claimed_mu
 from understudy.pipelines.auditing.cases import planned_case
+from understudy.pipelines.auditing.page import page
 from understudy.pipelines.counting.lifted import centred_counts
 from understudy.pipelines.counting.residuals import ResidualNoise, differences
 from understudy.pipelines.privacy.events import Gaussian, PoissonSampled, SelfComposed
@@ -44,7 +45,7 @@ def test_noise_of_half_the_size_is_a_broken_promise(monkeypatch: pytest.MonkeyPa
     assert not attacked(planned, 500).holds
     found = report.audit("half", {"half": planned}, 3, 500, 1, lambda line: None)
     assert not found.holds
-    assert "**Broken: half.**" in report.page(found)
+    assert "**Broken: half.**" in page(found)
 
 
 def test_clopper_and_pearson() -> None:
@@ -74,7 +75,7 @@ def test_a_page_says_what_was_claimed_tried_found_and_left_out() -> None:
     chosen = {name: planned_case(name) for name in ("privpgd", "privpgd, opendp", "privpgd, adaptive")}
     lines: list[str] = []
     found = report.audit("three", chosen, 6, 40, 3, lines.append)
-    text = report.page(found)
+    text = page(found)
     assert found.holds
     assert len(lines) == 3
     assert "Every claim held" in text

@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.methods import test_door
-from understudy.pipelines.auditing.cases import CASES, planned_case
+from understudy.pipelines.auditing.cases import CASES, OPEN, open_case, planned_case
 from understudy.pipelines.auditing.made import made_pair
 from understudy.pipelines.auditing.moves import FAR, moved
-from understudy.pipelines.auditing.replay import Outcome, Recorder, measured, replayed
+from understudy.pipelines.auditing.replay import Outcome, Recorder, Subject, measured, replayed, spec_of
 from understudy.pipelines.counting.residuals import ResidualNoise
+from understudy.pipelines.discovery.mechanism import Sums
 from understudy.pipelines.methods.privpgd import listed
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.releasing.planning import Planned, plan_release
@@ -35,8 +36,8 @@ def planned_at_the_door(case: str) -> Planned:
     return plan_release(test_door.spec_of(case))
 
 
-def outcome(planned: Planned, choose: random.Random) -> Outcome:
-    pair = made_pair(planned.spec, choose)
+def outcome(planned: Subject, choose: random.Random) -> Outcome:
+    pair = made_pair(spec_of(planned), choose)
     return replayed(planned, pair.table, pair.neighbour, choose.randrange(2**32))
 
 
@@ -46,6 +47,27 @@ def outcome(planned: Planned, choose: random.Random) -> Outcome:
 def test_no_pair_of_neighbours_is_told_apart(case: str, choose: random.Random) -> None:
     found = outcome(planned_case(case), choose)
     assert found.holds, found
+
+
+@pytest.mark.parametrize("case", OPEN)
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(choose=st.randoms(use_true_random=False))
+def test_nor_where_columns_are_discovered_first(case: str, choose: random.Random) -> None:
+    found = outcome(open_case(case, "10"), choose)
+    assert found.holds, found
+
+
+def test_discovery_meets_its_worst_case_and_finds_what_many_share() -> None:
+    spec, choose, stages = open_case("discovery", "10"), random.Random(5), set()
+    shares = []
+    for _ in range(12):
+        pair = made_pair(spec, choose)
+        shares.append(replayed(spec, pair.table, pair.neighbour, 1).share)
+        seller = Recorder(1)
+        assert not isinstance(measured(spec, pair.table, seller), str)
+        stages |= {tuple(step.charge.stage for step in seller.steps)}
+    assert max(shares) > 0.98
+    assert stages == {("discover", "discover further", "marginals")}
 
 
 @pytest.mark.parametrize("case", test_door.CASES)
@@ -115,6 +137,19 @@ def test_what_is_compared_is_exact() -> None:
     first = next(iter(exact))
     assert moved(noise, exact, {**exact, first: exact[first] + 10**6}) > 1
     assert moved(noise, exact, {name: exact[name] for name in list(exact)[1:]}) == FAR
+
+
+def test_a_value_that_one_table_alone_has_may_be_shown_as_rarely_as_delta_says() -> None:
+    """And one unit more of it is an excess, whatever the sums' own distance is."""
+    spec, seller = open_case("discovery", "10"), Recorder(1)
+    measured(spec, made_pair(spec, random.Random(1)).table, seller)
+    noise, exact = seller.steps[0].mechanism.noise, seller.steps[0].mechanism.exact
+    name = next(q.name for q in noise.questions if q.cells is None)
+    mine = {**exact, name: Sums(np.array([1]), pa.array(["only Alice"], pa.large_string()))}
+    nobody = {**exact, name: Sums(np.array([], np.int64), pa.array([], pa.large_string()))}
+    assert moved(noise, nobody, mine) <= 1
+    twice = {**exact, name: Sums(np.array([3]), pa.array(["only Alice"], pa.large_string()))}
+    assert moved(noise, nobody, twice) > 1
 
 
 def test_noise_without_a_measure_is_an_error() -> None:

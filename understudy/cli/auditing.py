@@ -7,8 +7,11 @@ from pathlib import Path
 
 import click
 
-from understudy.pipelines.auditing.cases import CASES, PRINCIPAL, planned_case
-from understudy.pipelines.auditing.report import audit, page
+from understudy.pipelines.auditing.cases import PRINCIPAL, subjects
+from understudy.pipelines.auditing.page import page
+from understudy.pipelines.auditing.replay import Subject
+from understudy.pipelines.auditing.report import audit
+from understudy.pipelines.discovery.asking import open_columns
 from understudy.pipelines.errors import SpecError, ValidationFailed
 from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.spec.reading import load_spec
@@ -16,16 +19,18 @@ from understudy.pipelines.spec.reading import load_spec
 BUILT_IN = "every method, on made tables"
 EPSILON = "10"
 """Of the built-in releases: what an attack can show is sharpest where two tables can be told apart now and then."""
+A_TRY = 100
+"""So many releases that are asked for make one try of each attack that people fear."""
 
 
 def run_audit(spec: Path | None, pairs: int, releases: int, seed: int, out: Path, at: datetime | None) -> None:
-    principal: tuple[str, ...]
     if spec is None:
-        subject, planned, principal = BUILT_IN, {name: planned_case(name, EPSILON) for name in CASES}, PRINCIPAL
+        tries = min(releases // A_TRY, 200)
+        report = audit(BUILT_IN, subjects(EPSILON), pairs, releases, seed, click.echo, PRINCIPAL, tries)
     else:
         read = load_spec(spec, at)
-        subject, planned, principal = f"{read.name}, as its spec declares it", {read.name: plan_release(read)}, ()
-    report = audit(subject, planned, pairs, releases, seed, click.echo, principal)
+        subject: Subject = read if open_columns(read) else plan_release(read)
+        report = audit(f"{read.name}, as its spec declares it", {read.name: subject}, pairs, releases, seed, click.echo)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(page(report), encoding="utf-8")

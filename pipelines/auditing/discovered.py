@@ -1,0 +1,57 @@
+"""A release that buys what its columns can hold first, step by step as `releasing.discovering` sells it.
+
+The rounds, their questions, noise and sums are those of a release; only the ledger is not there. That a whole release
+goes through the same steps is seen from the outside (tests/auditing/test_whole.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+
+from understudy.pipelines.discovery.asking import KIND, DiscoveryPlan, first_round, open_columns, second_round, terms_of
+from understudy.pipelines.discovery.closing import Sizes, closed_column
+from understudy.pipelines.discovery.found import found_of
+from understudy.pipelines.discovery.sizing import affordable_bins, affordable_values
+from understudy.pipelines.discovery.tallying import tally_table
+from understudy.pipelines.discovery.thresholds import grain
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
+from understudy.pipelines.releasing.domains import assumed_spec
+from understudy.pipelines.releasing.measuring import contribution_key
+from understudy.pipelines.releasing.planning import Planned, plan_release
+from understudy.pipelines.sources.base import Source
+from understudy.pipelines.spec.model import ReleaseSpec
+
+Purchase = Callable[[PlannedCharge, Mechanism[Any]], Measurement]
+
+
+def discovered(
+    spec: ReleaseSpec, table: pa.Table, purchase: Purchase, opened: Callable[[pa.Table, ReleaseSpec], Source]
+) -> Planned:
+    """The release as it is planned after both rounds."""
+    columns = open_columns(spec)
+    with closing(opened(table, assumed_spec(spec))) as source:
+        bought = _asked(spec, first_round(spec, columns), source, purchase)
+        found = {name: found_of(bought, place) for place, name in enumerate(columns)}
+        further = second_round(spec, columns, found)
+        if further is not None:
+            more = _asked(spec, further, source, purchase)
+            for place, question in enumerate(further.columns):
+                found[question.name] = found[question.name].with_more(found_of(more, place))
+    units = next(each.units for each in found.values())
+    sizes = Sizes(affordable_bins(units, 1.0, len(spec.columns)), affordable_values(units, 1.0, len(spec.columns)))
+    tree = spec.model_dump()
+    tree["columns"] |= {name: closed_column(column, found[name], sizes) for name, column in columns.items()}
+    tree["privacy"]["discovery"] = terms_of(spec).model_dump()
+    return plan_release(ReleaseSpec.model_validate(tree))
+
+
+def _asked(spec: ReleaseSpec, plan: DiscoveryPlan, source: Source, purchase: Purchase) -> Measurement:
+    sums = tally_table(source, [one.asked for one in plan.columns], spec.privacy.protected_unit, contribution_key(spec))
+    stds = {question.name: std for question, std in zip(plan.noise.questions, plan.noise.stds, strict=True)}
+    facts = {"grain": grain(spec.privacy.protected_unit), "stds": stds}
+    return purchase(plan.charge, Mechanism(plan.noise, sums, KIND, facts))

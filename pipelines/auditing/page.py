@@ -1,0 +1,206 @@
+"""One page about an audit, in Markdown, for somebody who knows nothing of the code: what was claimed, tried, found and
+left out."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Iterable
+from importlib.metadata import version
+
+from understudy.pipelines.auditing.attacks import LowerBound, power
+from understudy.pipelines.auditing.one_run import OneRun
+from understudy.pipelines.auditing.replay import events_of, spec_of
+from understudy.pipelines.auditing.report import Audited, Report
+from understudy.pipelines.privacy.accounting import composed_loss
+from understudy.pipelines.privacy.events import describe
+from understudy.pipelines.privacy.stating import at_least, at_most
+
+MOST_TOLD = 5
+_WORDS = 300  # of an event in many parts
+
+NOT_COVERED = (
+    "**Your data.** Every table here is made: small, hostile and public. Nothing was read of any source.",
+    "**What you declared.** That bounds and values in the spec are public knowledge, that ids name people, that "
+    "periods share nobody: an audit of the program cannot tell (docs/guarantees.md).",
+    "**Time.** How long a release takes, and what the operating system or a database shows while it runs.",
+    "**The random words themselves.** Attacks use words that are the same twice. Samplers, the operating system's "
+    "generator and the one door to it are tested by `make test`.",
+    "**The ledger and its cap**, which `make test` attacks by crashes, races, edits and an adaptive analyst.",
+    "**Whole releases** through files, databases, object stores, commands and published bytes, resumed and retried: "
+    "`understudy audit` looks at what is measured; `make audit` adds those, from a checkout.",
+    "**Similarity.** Distances between synthetic and real rows certify nothing, and nothing here rests on them.",
+)
+
+
+def page(report: Report) -> str:
+    """In Markdown, for somebody who knows nothing of the code."""
+    verdict = (
+        "**Every claim held against every attack below.** That is evidence, no proof; proofs are in docs/proofs."
+        if report.holds
+        else f"**Broken: {', '.join(report.broken)}.** Do not release with it, and report this page."
+    )
+    lines = [
+        f"# Audit of {report.subject}",
+        "",
+        verdict,
+        "",
+        f"Made {report.made_at:%Y-%m-%d %H:%M} UTC in {report.seconds:,.0f} s by Understudy {version('understudy')} "
+        f"on Python {platform.python_version()}, seed {report.seed}. Every table is made; no row of a source was read.",
+        "",
+        *_summary(report),
+        "## What is claimed",
+        "Of each release: whoever sees all of it, and knows everything but one unit, cannot tell two neighbouring "
+        "tables apart better than the stated epsilon and delta allow. A unit is what a neighbour differs in.",
+        "",
+        "| release | neighbours differ in | epsilon, delta | because it draws |",
+        "|---|---|---|---|",
+        *(_claim(each) for each in report.audited),
+        "",
+        "## Attack 1: the same release of two neighbouring tables",
+        "Two made tables that differ in one unit go through the same release; the second is handed what the first one "
+        "gave out. What enters each draw of noise may differ by as much as the noise pays for, and no more (*largest "
+        "share* 1 says that the worst case was met); everything else that can be seen may not differ at all: how often "
+        "is drawn, in which shapes, what is stored, which errors come. Tables are made hostile: lone cells, farthest "
+        "corners, a class of one's own, people at and over their cap, ids that are none or spelled in several ways, "
+        "unreadable values, unlisted words.",
+        "",
+        "| release | pairs | largest share | excesses | visible differences |",
+        "|---|---:|---:|---:|---:|",
+        *(
+            f"| {each.name} | {each.pairs:,} | {at_most(each.largest) if each.largest else '0'} | {len(each.excesses)} "
+            f"| {len(each.differences)} |"
+            for each in report.audited
+        ),
+        "",
+        *_told(report.audited),
+        "## Attack 2: telling a worst case apart",
+        "Nobody, against one unit in the farthest corner (the farthest of some pairs where units are replaced), as "
+        "often as said, by the likelihood ratio: no test is better. *Pair uses* is how much of what is paid for these "
+        "two tables use: a bound over all tables is not always met by one pair. *Shown* is what this reached, with 99% "
+        "confidence a line (Clopper and Pearson); *claimed* is the most that it may reach, in the unit of Gaussian "
+        "differential privacy. Shown above claimed would be a broken promise; shown far below, where the pair uses "
+        "all, noise wasted. *Right guesses* is how often the best guess between the two tables can be right, where a "
+        "coin is right half of the time.",
+        "",
+        "| release | releases each | claimed mu | pair uses | shown at least | share | estimate | right guesses |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        *(_bound_line(each) for each in report.audited),
+        "",
+        *_canaries(report.canaries),
+        *_alarms(report),
+        "## What is not covered",
+        *(f"- {each}" for each in NOT_COVERED),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _summary(report: Report) -> list[str]:
+    """What was tried, in one table."""
+    audited, bounds = report.audited, [each.bound for each in report.audited if isinstance(each.bound, LowerBound)]
+    seconds = sum(each.seconds for each in audited)
+    excesses, differences = (
+        sum(len(each.excesses) for each in audited),
+        sum(len(each.differences) for each in audited),
+    )
+    lines = [
+        "| attack | runs | found | time |",
+        "|---|---|---|---:|",
+        f"| 1. the same release of neighbouring tables | {sum(each.pairs for each in audited):,} pairs | "
+        f"{excesses} excesses, {differences} visible differences | {seconds:,.0f} s |",
+    ]
+    if bounds:
+        best = max(bounds, key=lambda bound: bound.ratio)
+        lines.append(
+            f"| 2. telling a worst case apart | {sum(2 * each.releases for each in bounds):,} releases | at most "
+            f"{best.ratio:.3f} of what is claimed | {sum(each.seconds for each in bounds):,.0f} s |"
+        )
+    if report.canaries is not None:
+        one = report.canaries
+        lines.append(
+            f"| 3. many canaries | {one.canaries:,} in one release | {one.mu / one.claimed:.3f} of what is claimed | "
+            f"{one.seconds:,.0f} s |"
+        )
+    if report.alarms:
+        over = sum(not each.holds for each in report.alarms)
+        lines.append(
+            f"| 4. what people fear | {sum(each.tries for each in report.alarms):,} attacks | {over} of "
+            f"{len(report.alarms)} over the ceiling | {report.seconds_of_alarms:,.0f} s |"
+        )
+    return [*lines, ""]
+
+
+def _canaries(one: OneRun | None) -> list[str]:
+    if one is None:
+        return []
+    return [
+        "## Attack 3: many canaries in one release",
+        f"{one.canaries:,} made units, each in the table or not by a fair coin, and a single release. Of the "
+        f"{one.guesses:,} that the released numbers say most about, {one.right:,} were guessed right. With "
+        f"{one.confidence:.0%} confidence that needs mu of at least {one.mu:.3f} where {one.claimed:.3f} is claimed "
+        f"(Mahloujifar, Melis & Chaudhuri 2024), or epsilon of at least {one.epsilon:.2f} where "
+        f"{one.claimed_epsilon:.2f} is claimed (Steinke, Nasr & Jagielski 2023). This is what one run can show; attack "
+        "2 is tighter because it may make thousands of them.",
+        "",
+    ]
+
+
+_FEARED = (
+    "One person in the farthest corner is in the table of a small crowd, or is not; the attacker knows everybody else. "
+    "*Membership, numbers*: is the person in it, by the likelihood ratio of the released numbers. *Membership, rows*: "
+    "the same by the published rows alone, with as many releases of its own to learn from. *Attribute*: the value of "
+    "one column from the published rows nearest in all others. *Linkage*: which of a public list of candidates is in "
+    "the table, by `measured/`. Each line says how often the attacker was right, and *at most* how often it may be. "
+    "*None* is the same release with the noise left out, so that one sees that the attacks work."
+)
+_NO_EVIDENCE = (
+    "*Similarity*, the share of published rows that lie nearer to a real row than to a row of a second sample, is "
+    "**not evidence**: near one half it is often called safe, and it says so of releases without any noise, whose "
+    "person the first column finds every time."
+)
+
+
+def _alarms(report: Report) -> list[str]:
+    if not report.alarms:
+        return []
+    attacks = list(dict.fromkeys(each.attack for each in report.alarms))
+    lines = [
+        "## Attack 4: what people fear",
+        _FEARED,
+        "",
+        f"| release | epsilon | {' | '.join(attacks)} | similarity |",
+        f"|---|---|{'---|' * len(attacks)}---:|",
+    ]
+    for near in report.similar:
+        ours = {each.attack: each for each in report.alarms if (each.case, each.epsilon) == (near.case, near.epsilon)}
+        cells = [f"{ours[name].rate:.0%} of {ours[name].tries:,}, at most {ours[name].ceiling:.0%}" for name in attacks]
+        lines.append(f"| {near.case} | {near.epsilon} | {' | '.join(cells)} | {near.nearer:.2f} |")
+    return [*lines, "", _NO_EVIDENCE, ""]
+
+
+def _claim(each: Audited) -> str:
+    privacy, events = spec_of(each.subject).privacy, events_of(each.subject)
+    loss = composed_loss(events, float(privacy.delta), privacy.relation)
+    change = "one more or less" if privacy.relation == "add_remove" else "one replaced"
+    drawn = Counter(map(describe, events))
+    words = "; ".join(f"{times} x {what}" if times > 1 else what for what, times in drawn.items())
+    words = words if len(words) <= _WORDS else f"{words[:_WORDS]} ..."
+    told = f"{at_most(loss.epsilon)}, {at_most(loss.delta)}"
+    return f"| {each.name} | {privacy.protected_unit}, {change} | {told} | {words} |"
+
+
+def _bound_line(each: Audited) -> str:
+    bound = each.bound
+    if isinstance(bound, str):
+        return f"| {each.name} | none: {bound} | | | | | | |"
+    return (
+        f"| {each.name} | {bound.releases:,} | {bound.claimed:.4f} | {bound.reach:.4f} "
+        f"| {at_least(bound.mu) if bound.mu else '0'} "
+        f"| {bound.ratio:.3f} | {bound.estimate:.4f} | {power(bound.claimed):.1%} |"
+    )
+
+
+def _told(audited: Iterable[Audited]) -> list[str]:
+    found = [f"- {each.name}: {text}" for each in audited for text in (*each.excesses, *each.differences)[:MOST_TOLD]]
+    return [*found, ""] if found else []
