@@ -6,13 +6,14 @@ everybody else, the method and all of its settings.
 - **membership, numbers**: by the likelihood ratio of the released numbers; no attack is better.
 - **membership, rows**: by the published rows alone: the attacker makes as many releases of either table itself, fits
   what the rows look like with the person and without, and decides by the likelihood ratio of the two fits.
-- **attribute**: knowing all other columns of the person, the attacker reads the missing one off the published rows that
-  are nearest; beside it, how often the same guess is right where the person is not in the table at all.
-- **linkage**: one of a public list of candidates is in the table; which one, by the numbers in `measured/`.
+- **attribute**: knowing that the person is in the table and all other columns of it, which value of the first column it
+  has: the likeliest by the released numbers.
+- **linkage**: one of a public list of candidates is in the table; which one is the likeliest by `measured/`.
 
-Ceilings. An attack that is right with chance a where the person is absent is right with at most 1 - f(a) where it is
-present, f the trade-off function of all that was released (Dong, Roth & Su 2022); between two tables, (1 + TV) / 2. A
-chance surely above its ceiling is a broken promise.
+Ceilings. Between two tables the best guess is right with at most (1 + TV) / 2. Where one of v is to be named, a guess
+is right with chance 1/v on average where nobody of them is in the table, hence with at most 1 - f(1/v) where one is, f
+the trade-off function of all that was released, which is convex (Dong, Roth & Su 2022). More than that, beyond what
+chance explains, is a broken promise.
 
 Similarity is shown beside them because it is no evidence: how many published rows lie nearer to a real row than to any
 row of a second sample (one half is what is usually called safe) hardly moves when the noise is left out.
@@ -33,7 +34,7 @@ from scipy.special import ndtr, ndtri
 
 from understudy.pipelines.auditing.attacks import claimed_mu, log_ratio
 from understudy.pipelines.auditing.cases import planned_case
-from understudy.pipelines.auditing.made import Canaries, canaries_of, farthest
+from understudy.pipelines.auditing.made import Canaries, Row, canaries_of, farthest
 from understudy.pipelines.auditing.replay import (
     ADDED,
     Recorder,
@@ -124,18 +125,17 @@ class Quiet(Recorder):
 def sounded(case: str, epsilon: str, tries: int, seed: int = 1) -> tuple[list[Alarm], Similarity]:
     """Every attack on one method, so many times each."""
     scene = scene_of(case, epsilon, seed)
-    mu = 64.0 if scene.quiet else claimed_mu([c.event for c in scene.planned.plan.charges], 0.2, scene.planned)
     most = 1.0 if scene.quiet else best_right(scene.planned)
     rng = random.Random(f"{seed} {case} {epsilon}")  # noqa: S311 (made tables, nothing private)
     numbers = [_is_in(scene, truth, rng.randrange(2**40)) == truth for truth in (False, True) for _ in range(tries)]
     rows = [[_rows(scene, truth, rng.randrange(2**40)) for _ in range(2 * tries)] for truth in (False, True)]
-    seen, absent = _told_by_rows(scene, rows), _attribute(scene, rows[0])
-    linked = _linked(scene, tries, rng)
+    people = list(scene.people.rows)
+    values = [{**people[0], **dict([each])} for each in _values_of_first(scene)]
     alarms = [
         Alarm(case, epsilon, "membership, numbers", 2 * tries, sum(numbers), most),
-        Alarm(case, epsilon, "membership, rows", 2 * tries, seen, most),
-        Alarm(case, epsilon, "attribute", 2 * tries, _attribute(scene, rows[1]), _raised(absent, 2 * tries, mu)),
-        Alarm(case, epsilon, "linkage", tries, linked, float(ndtr(ndtri(1 / len(scene.people.rows)) + mu))),
+        Alarm(case, epsilon, "membership, rows", 2 * tries, _told_by_rows(scene, rows), most),
+        Alarm(case, epsilon, "attribute", tries, _named(scene, values, tries, rng), _raised(scene, len(values))),
+        Alarm(case, epsilon, "linkage", tries, _named(scene, people, tries, rng), _raised(scene, len(people))),
     ]
     return alarms, Similarity(case, epsilon, _nearer(scene, rows[1], rng))
 
@@ -163,10 +163,12 @@ def best_right(planned: Planned) -> float:
     return min(1.0, max(found) + 0.005)  # the best rate lies between two of those tried
 
 
-def _raised(right: int, tries: int, mu: float) -> float:
-    """The ceiling where the same guess is so often right without the person."""
-    most = 1.0 if right == tries else float(stats.beta.ppf(CONFIDENCE, right + 1, tries - right))
-    return float(ndtr(ndtri(min(most, 1.0)) + mu))
+def _raised(scene: Scene, candidates: int) -> float:
+    """How often the right one of so many can be named, at most."""
+    if scene.quiet:
+        return 1.0
+    mu = claimed_mu([charge.event for charge in scene.planned.plan.charges], 1 / candidates, scene.planned)
+    return float(ndtr(ndtri(1 / candidates) + mu))
 
 
 def _sold(scene: Scene, table: pa.Table, seed: int) -> tuple[Recorder, Measurement]:
@@ -200,19 +202,22 @@ def _is_in(scene: Scene, truth: bool, seed: int) -> bool:
     return _likelihood(scene, seller, far, seed) > 0
 
 
-def _linked(scene: Scene, tries: int, rng: random.Random) -> int:
+def _named(scene: Scene, candidates: Sequence[Row], tries: int, rng: random.Random) -> int:
     """How often the likeliest of the candidates is the one that is in the table."""
+    tables = [replace(scene.people, rows=(row,)).table([0], scene.crowd) for row in candidates]
     right = 0
     for _ in range(tries):
-        place, seed = rng.randrange(len(scene.people.rows)), rng.randrange(2**40)
-        seller, _ = _sold(scene, scene.with_candidate(place), seed)
-        scores = [
-            _likelihood(scene, seller, scene.with_candidate(each), seed) for each in range(len(scene.people.rows))
-        ]
-        best = max(scores)
-        ties = [each for each, score in enumerate(scores) if score >= best - 1e-9]
+        place, seed = rng.randrange(len(tables)), rng.randrange(2**40)
+        seller, _ = _sold(scene, tables[place], seed)
+        scores = [_likelihood(scene, seller, each, seed) for each in tables]
+        ties = [each for each, score in enumerate(scores) if score >= max(scores) - 1e-9]
         right += rng.choice(ties) == place
     return right
+
+
+def _values_of_first(scene: Scene) -> list[tuple[str, Any]]:
+    name, values = next(iter(scene.people.columns.items()))
+    return [(name, value) for value in values.plain]
 
 
 def _rows(scene: Scene, truth: bool, seed: int) -> np.ndarray:
@@ -236,26 +241,6 @@ def _told_by_rows(scene: Scene, rows: Sequence[Sequence[np.ndarray]]) -> int:
 def _features(rows: np.ndarray, far: np.ndarray) -> np.ndarray:
     apart = np.sort(np.abs(rows - far).sum(axis=1))
     return np.array([apart[0], apart[: len(apart) // 4 + 1].mean(), apart.mean(), *rows.mean(axis=0)])
-
-
-def _attribute(scene: Scene, releases: Sequence[np.ndarray]) -> int:
-    """How often the rows nearest to the person in all other columns have its value of the first column."""
-    width = len(points(scene.people.table([0]).select([_first(scene)]), scene.people)[0])
-    [far] = points(scene.people.table([0]), scene.people)
-    values = np.unique(
-        [points(scene.people.table([i]), scene.people)[0, :width] for i in range(len(scene.people.rows))], axis=0
-    )
-    right = 0
-    for rows in releases:
-        apart = np.abs(rows[:, width:] - far[width:]).sum(axis=1)
-        nearest = rows[apart <= apart.min() + 1e-9][:, :width].mean(axis=0)
-        guess = values[np.abs(values - nearest).sum(axis=1).argmin()]
-        right += bool(np.allclose(guess, far[:width]))
-    return right
-
-
-def _first(scene: Scene) -> str:
-    return next(iter(scene.people.columns))
 
 
 def _nearer(scene: Scene, releases: Sequence[np.ndarray], rng: random.Random) -> float:

@@ -150,9 +150,9 @@ _FEARED = (
     "One person in the farthest corner is in the table of a small crowd, or is not; the attacker knows everybody else. "
     "*Membership, numbers*: is the person in it, by the likelihood ratio of the released numbers. *Membership, rows*: "
     "the same by the published rows alone, with as many releases of its own to learn from. *Attribute*: the value of "
-    "one column from the published rows nearest in all others. *Linkage*: which of a public list of candidates is in "
-    "the table, by `measured/`. Each line says how often the attacker was right, and *at most* how often it may be. "
-    "*None* is the same release with the noise left out, so that one sees that the attacks work."
+    "the person's first column, all others being known, by the released numbers. *Linkage*: which of a public list of "
+    "candidates is in the table, by `measured/`. Each line says how often the attacker was right, and *at most* how "
+    "often it may be. *None* is the same release with the noise left out, so that one sees that the attacks work."
 )
 _NO_EVIDENCE = (
     "*Similarity*, the share of published rows that lie nearer to a real row than to a row of a second sample, is "

@@ -113,8 +113,12 @@ ALARMING = "10"
 
 
 def _method(subject: Subject) -> str:
-    """Pairs are asked for a method; what buys its columns first is one of its own."""
-    return spec_of(subject).method.name if isinstance(subject, Planned) else "discovery"
+    """Pairs are asked for a method. What buys its columns first counts as one of its own, and so do weighted people."""
+    spec = spec_of(subject)
+    if not isinstance(subject, Planned):
+        return "discovery"
+    weighted = spec.method.name == "privpgd" and spec.privacy.protected_unit.entity is not None
+    return "weights" if weighted else spec.method.name
 
 
 def _audited(name: str, planned: Subject, pairs: int, releases: int, seed: int) -> Audited:
