@@ -15,6 +15,7 @@ from understudy.pipelines.auditing.cases import ALARMED, many_values
 from understudy.pipelines.auditing.made import made_pair
 from understudy.pipelines.auditing.one_run import OneRun, one_run
 from understudy.pipelines.auditing.replay import Subject, replayed, spec_of
+from understudy.pipelines.auditing.turns import in_turn
 from understudy.pipelines.releasing.planning import Planned
 
 Tell = Callable[[str], None]
@@ -87,13 +88,15 @@ def audit(
     found = Report(subject, seed, tuple(audited), time.monotonic() - start, dt.datetime.now(dt.UTC))
     if not tries:
         return found
-    canaries = one_run(many_values(20 * tries, ALARMING), 20 * tries, seed=seed)
+    with in_turn():
+        canaries = one_run(many_values(20 * tries, ALARMING), 20 * tries, seed=seed)
     tell(f"one release, {canaries.canaries} canaries: mu >= {canaries.mu:.4f} of {canaries.claimed:.4f}")
     alarms: list[Alarm] = []
     similar: list[Similarity] = []
     for case in ALARMED:
         for epsilon in EPSILONS:
-            told, near = sounded(case, epsilon, tries, seed)
+            with in_turn():
+                told, near = sounded(case, epsilon, tries, seed)
             alarms += told
             similar.append(near)
             tell(f"{case} at {epsilon}: {', '.join(f'{each.attack} {each.rate:.0%}' for each in told)}")
@@ -108,6 +111,8 @@ def audit(
     )
 
 
+BY_THREADS = 10
+"""Of so many pairs one is counted by threads."""
 ALARMING = "10"
 """The epsilon at which one release with many canaries is looked at."""
 
@@ -128,7 +133,8 @@ def _audited(name: str, planned: Subject, pairs: int, releases: int, seed: int) 
     differences: list[str] = []
     for number in range(pairs):
         pair = made_pair(spec_of(planned), rng)
-        found = replayed(planned, pair.table, pair.neighbour, rng.randrange(2**32))
+        with in_turn(number % BY_THREADS != 0):
+            found = replayed(planned, pair.table, pair.neighbour, rng.randrange(2**32))
         habits[pair.habit] += 1
         largest = max(largest, found.share)
         excesses += (f"pair {number}: {each}" for each in found.excesses)
@@ -153,7 +159,8 @@ def _bound(planned: Subject, releases: int, seed: int) -> LowerBound | str:
     if spec_of(planned).privacy.noise == "opendp":
         return "OpenDP draws from a source of its own"
     try:
-        return attacked(planned, releases, seed=seed)
+        with in_turn():
+            return attacked(planned, releases, seed=seed)
     except NotImplementedError as error:
         return str(error).split(":")[0]
 

@@ -30,7 +30,7 @@ from understudy.pipelines.sources.ids import read_ids
 LOCAL = ("csv", "parquet", "parquet files", "duckdb", "sqlite")
 PEOPLE = ["privpgd, people", "privpgd, replaced", "gaussian, people", "gaussian, fixed centre replaced"]
 CASES = [
-    *((kind, case, 6 if kind == "duckdb" else 20) for kind in LOCAL for case in PEOPLE),
+    *((kind, case, 5 if kind == "duckdb" else 15) for kind in LOCAL for case in PEOPLE),
     *((kind, case, 6) for kind in ("postgresql", "object csv") for case in PEOPLE[:2]),
     *((kind, "discovery, people", 4) for kind in ("csv", "sqlite", "postgresql")),
     *(("s3", case, 3) for case in PEOPLE[:1]),

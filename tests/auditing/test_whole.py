@@ -169,6 +169,7 @@ def test_nor_do_runs_that_fail_and_are_tried_again(case: str, rng: random.Random
     assert one == other
     assert one[0].ended != "published"
     assert one[2].ended == "published"
+    assert len(one[2].draws) <= len(one[2].charges), "drawn more often than was charged"
     done("resumed and retried")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from understudy.pipelines.counting.adaptive import AdaptivePlan, measure_adaptively, plan_rounds, scores
@@ -85,6 +85,7 @@ rows = st.lists(st.tuples(*(st.integers(0, size - 1) for size in SIZES)), max_si
 unit = st.lists(st.tuples(*(st.integers(0, size - 1) for size in SIZES)), min_size=1, max_size=2)
 
 
+@example([(0, 0, 0)] * 2, [(0, 0, 0)] * 2, [(1, 1, 1)] * 2, Relation.REPLACE_ONE)  # from an excess to a lack
 @settings(max_examples=60, deadline=None)
 @given(rows, unit, unit, st.sampled_from(Relation))
 def test_neighbour_replay_of_the_scores(rest: list, mine: list, other: list, relation: Relation) -> None:

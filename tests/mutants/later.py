@@ -52,6 +52,13 @@ DISCOVERED = (
         "discovery/test_mechanism.py::test_the_noise_has_the_declared_scale_and_no_other",
     ),
     bug(
+        "discovery: noise a quarter too large",
+        DISCOVERY,
+        "rounded_gaussian(sums.weights.shape, std, randomness)",
+        "rounded_gaussian(sums.weights.shape, 1.25 * std, randomness)",
+        "discovery/test_mechanism.py::test_the_noise_has_the_declared_scale_and_no_other",
+    ),
+    bug(
         "discovery: every value of a unit counts in full",
         THRESHOLDS,
         "math.isqrt(square // t)",

@@ -69,6 +69,14 @@ SCALES = (
         "methods/gaussian/test_pairs.py::test_noise_added_is_the_noise_charged",
     ),
     bug(
+        "products: noise a quarter too large",
+        PAIRS,
+        "return noisy_blocks(exact, self.blocks, randomness)",
+        "return noisy_blocks(exact, tuple(__import__('dataclasses').replace(block, std=1.25 * block.std)"
+        " for block in self.blocks), randomness)",
+        "methods/gaussian/test_pairs.py::test_noise_added_is_the_noise_charged",
+    ),
+    bug(
         "embeddings: noise a fifth too small",
         KERNEL,
         "exact + rounded_gaussian(exact.shape, self.design.sigma, randomness)",
@@ -102,6 +110,20 @@ SCALES = (
         "exact + rounded_gaussian(exact.shape, self.sigma, randomness)",
         "exact + rounded_gaussian(exact.shape, 0.8 * self.sigma, randomness)",
         "methods/mixing/test_mechanism.py::test_statistics_have_the_noise_that_is_charged",
+    ),
+    bug(
+        "class statistics: noise a quarter too large",
+        STATISTICS,
+        "exact + rounded_gaussian(exact.shape, self.sigma, randomness)",
+        "exact + rounded_gaussian(exact.shape, 1.25 * self.sigma, randomness)",
+        "methods/mixing/test_mechanism.py::test_statistics_have_the_noise_that_is_charged",
+    ),
+    bug(
+        "sampler: a fiftieth too wide",
+        NOISE,
+        "position = sigma * t",
+        "position = 1.02 * sigma * t",
+        "privacy/test_noise.py::test_every_certified_draw_equals_the_exact_one",
     ),
     bug(
         "rounding: half a deviation lost in the sampler",
@@ -281,6 +303,13 @@ SENSITIVITIES = (
         "privacy/noise/selection.py",
         "* epsilon / (2 * sensitivity)",
         "* epsilon / sensitivity",
+        "privacy/test_selection.py::test_candidates_are_chosen_with_exponential_weights_and_a_wrong_epsilon_is_caught",
+    ),
+    bug(
+        "choices: one factor of 2 too few in the exponent",
+        "privacy/noise/selection.py",
+        "* epsilon / (2 * sensitivity)",
+        "* epsilon / (4 * sensitivity)",
         "privacy/test_selection.py::test_candidates_are_chosen_with_exponential_weights_and_a_wrong_epsilon_is_caught",
     ),
     bug(

@@ -8,7 +8,7 @@ from functools import lru_cache
 import pytest
 
 from tests.mutants.mutant import ROOT, Edit, Mutant, Stale
-from tests.mutants.planted import MUTANTS
+from tests.mutants.planted import EIGHT_BREAKS, MUTANTS
 
 
 @lru_cache(maxsize=256)
@@ -32,6 +32,13 @@ def test_there_are_enough_and_no_two_are_the_same() -> None:
     assert len(MUTANTS) >= 40
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
     assert len({mutant.edits for mutant in MUTANTS}) == len(MUTANTS)
+
+
+def test_the_eight_breaks_are_among_them_and_are_found_by_generated_neighbours_too() -> None:
+    by_name = {mutant.name: mutant for mutant in MUTANTS}
+    assert len(EIGHT_BREAKS) == 8
+    for names in EIGHT_BREAKS.values():
+        assert all(by_name[name].also for name in names)
 
 
 def test_a_bug_whose_place_is_gone_fails_loudly() -> None:
