@@ -110,9 +110,10 @@ class Quiet(Recorder):
 
     def __call__(self, charge: PlannedCharge, mechanism: Mechanism[Any]) -> Measurement:
         noise = mechanism.noise
+        calls: tuple[int, ...] = ()
         if isinstance(noise, ADDED):
             exact = released_without_noise(noise, mechanism.exact)
-            released, calls = Measurement(mechanism.kind, mechanism.facts, dict(exact)), ()
+            released = Measurement(mechanism.kind, mechanism.facts, dict(exact))
         elif isinstance(noise, SliceNoise):
             design = replace(noise.design, noise_multiplier=_QUIET)
             released, calls = drawn(replace(mechanism, noise=replace(noise, design=design)), self._seed)

@@ -228,7 +228,7 @@ def _row(columns: dict[str, Values], rng: random.Random, habit: str, upper: bool
 
 
 def _holds_words(values: Values) -> bool:
-    return pa.types.is_dictionary(values.type) or pa.types.is_string(values.type)
+    return bool(pa.types.is_dictionary(values.type) or pa.types.is_string(values.type))
 
 
 def _open_values(column: OpenColumn, rng: random.Random) -> Values:
