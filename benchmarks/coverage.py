@@ -10,6 +10,9 @@ which are measured in groups of neighbours too.
 `coverage.ols.<set>.<coefficient>.held` and `.width`: least squares at epsilon 1; the peer, `rows`, is how often the
 intervals of a statistics package, computed from synthetic rows, hold the same coefficient.
 
+`coverage.logit.<set>.<coefficient>.held` and `.width`: logistic regression at epsilon 1, each release with rows of its
+own; the peer is how often what a statistics package computes from those rows holds the same coefficient.
+
 `coverage.income-gap`: mean income of men less that of women, on 7,400 rows and 24 columns (NIST national 2019) at
 epsilon 1: `.held` for what the binned table answers and `.held_real` for its incomes before binning.
 """
@@ -37,12 +40,15 @@ from understudy.pipelines.counting.mechanism import noise_multiplier
 from understudy.pipelines.counting.released import RESIDUALS, residual_facts, residuals_by_name
 from understudy.pipelines.counting.residuals import differences
 from understudy.pipelines.counting.shares import subsets
+from understudy.pipelines.errors import SpecError
 from understudy.pipelines.inference.answers import Answer
 from understudy.pipelines.inference.axes import group_value
 from understudy.pipelines.inference.estimating import Told, estimate
+from understudy.pipelines.inference.features import parse_formula
 from understudy.pipelines.inference.grouped import with_groups
+from understudy.pipelines.inference.logistic import logit
 from understudy.pipelines.inference.question import parse_question
-from understudy.pipelines.inference.regression import ols, parse_formula
+from understudy.pipelines.inference.regression import ols
 from understudy.pipelines.inference.residuals import residuals_of
 from understudy.pipelines.inference.verdict import verdict_of
 from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
@@ -83,6 +89,7 @@ class Asked:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--releases", type=int, default=100)
     parser.add_argument("--questions", type=int, default=8, help="of every kind")
+    parser.add_argument("--logistic", type=int, default=40, help="releases with rows, for logistic regressions")
     parser.add_argument("--copies", type=int, default=5, help="synthetic tables, for the naive errors of regressions")
 
 
@@ -94,6 +101,8 @@ def run(args: argparse.Namespace) -> None:
             _cover(table, figures, args)
         if table.name in REGRESSIONS and figures.wants(f"coverage.ols.{table.name}."):
             _regress(table, figures, args)
+        if table.name in LOGISTIC and figures.wants(f"coverage.logit.{table.name}."):
+            _regress_logistic(table, figures, args.logistic)
     if figures.wants("coverage.income-gap.") and (people := national_income(args.data)) is not None:
         _income_gap(*people, figures, args.releases)
 
@@ -280,10 +289,67 @@ def _regress(table: CodedTable, figures: Figures, args: argparse.Namespace) -> N
     figures.show(f"coverage.ols.{table.name}.all.held", float(np.mean(held)), "rows", beside)
 
 
+LOGISTIC = {
+    "adult": '"income>50K" ~ age + education-num + sex + relationship + hours-per-week',
+    "income_ny": "income ~ AGEP + SCHL + SEX + MAR",
+}
+
+
+def _regress_logistic(table: CodedTable, figures: Figures, releases: int) -> None:
+    formula, columns = LOGISTIC[table.name], domain_of(table)
+    wanted, given = parse_formula(formula)
+    truth, _ = _likeliest(table, columns, table.codes, wanted, given)
+    draw, held, widths, naive, names, refused = residual_draws(table, table.codes, 1.0), [], [], [], [], 0
+    for _ in range(releases):
+        residuals = draw()
+        rows = synthesize(residuals, grid(table), len(table.codes), PrivPGDConfig())
+        values, errors = _likeliest(table, columns, rows, wanted, given)
+        naive.append(np.abs(values - truth) <= Z95 * errors)
+        try:
+            found = logit(Told(residuals, columns), formula, {place: rows[:, place] for place in range(rows.shape[1])})
+        except SpecError:
+            refused += 1
+            continue
+        names = [each.name for each in found]
+        spans = [each.interval for each in found]
+        held.append([span.low <= value <= span.high for span, value in zip(spans, truth, strict=True)])
+        widths.append([each.interval.high - each.interval.low for each in found])
+    for place, name in enumerate(names):
+        beside = float(np.mean([each[place] for each in naive]))
+        figures.show(f"coverage.logit.{table.name}.{name}.held", float(np.mean(held, axis=0)[place]), "rows", beside)
+        figures.show(f"coverage.logit.{table.name}.{name}.width", float(np.mean(widths, axis=0)[place]))
+    figures.show(f"coverage.logit.{table.name}.all.held", float(np.mean(held)), "rows", float(np.mean(naive)))
+    figures.show(f"coverage.logit.{table.name}.refused", refused / releases)
+
+
+def _likeliest(
+    table: CodedTable, columns: tuple[DomainColumn, ...], codes: np.ndarray, wanted: str, given: tuple[str, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Logistic coefficients and the standard errors that statistics packages give, from rows."""
+    x, y = _by_row(table, columns, codes, wanted, given)
+    beta = np.zeros(x.shape[1])
+    for _ in range(40):
+        likely = 1 / (1 + np.exp(-np.clip(x @ beta, -30, 30)))
+        inner = (x * (likely * (1 - likely))[:, None]).T @ x
+        beta = beta + np.linalg.lstsq(inner, x.T @ (y - likely), rcond=1e-12)[0]
+    return beta, np.sqrt(np.maximum(np.diag(np.linalg.pinv(inner)), 0.0))
+
+
 def _least_squares(
     table: CodedTable, columns: tuple[DomainColumn, ...], codes: np.ndarray, wanted: str, given: tuple[str, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients and the standard errors that statistics packages give, from rows."""
+    x, y = _by_row(table, columns, codes, wanted, given)
+    inverse = np.linalg.pinv(x.T @ x)
+    beta = inverse @ (x.T @ y)
+    squares = float(((y - x @ beta) ** 2).sum()) / max(1, len(y) - len(beta))
+    return beta, np.sqrt(np.maximum(squares * np.diag(inverse), 0.0))
+
+
+def _by_row(
+    table: CodedTable, columns: tuple[DomainColumn, ...], codes: np.ndarray, wanted: str, given: tuple[str, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Features and outcome."""
     parts = [np.ones(len(codes))]
     for name in given:
         place = table.columns.index(name)
@@ -291,11 +357,7 @@ def _least_squares(
             parts.append(codes[:, place].astype(float))
         else:
             parts += [(codes[:, place] == code).astype(float) for code in range(1, columns[place].size)]
-    x, y = np.stack(parts, axis=1), codes[:, table.columns.index(wanted)].astype(float)
-    inverse = np.linalg.pinv(x.T @ x)
-    beta = inverse @ (x.T @ y)
-    squares = float(((y - x @ beta) ** 2).sum()) / max(1, len(y) - len(beta))
-    return beta, np.sqrt(np.maximum(squares * np.diag(inverse), 0.0))
+    return np.stack(parts, axis=1), codes[:, table.columns.index(wanted)].astype(float)
 
 
 def national_income(data: Path) -> tuple[ReleaseSpec, pa.Table] | None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from understudy.pipelines.drafting.draft import Draft
     from understudy.pipelines.inference.answers import Answers
     from understudy.pipelines.inference.asking import Asked
-    from understudy.pipelines.inference.regression import Regression
+    from understudy.pipelines.inference.profiled import Regression
     from understudy.pipelines.inference.verdict import Verdict
     from understudy.pipelines.releasing.approving import Approval
     from understudy.pipelines.releasing.asking import PublishedRelease
@@ -275,6 +275,8 @@ class Release:
 
     @property
     def table(self) -> pa.Table:
+        """The synthetic rows. Standard errors that are computed from them leave out the noise: ask `estimate`, `ols` or
+        `logit` for those (docs/asking.md)."""
         return self.prepared.table
 
     @property
@@ -304,6 +306,11 @@ class Release:
     def ols(self, formula: str, level: float = 0.95) -> Regression:
         """Least squares from what was measured, `charge ~ age + sex + ward`, with errors that know the noise. Free."""
         return self._asked.fit(formula, level)
+
+    def logit(self, formula: str, level: float = 0.95) -> Regression:
+        """Logistic regression of yes and no, `readmitted ~ age + sex + ward`, with intervals that know the noise.
+        Free."""
+        return self._asked.fit_logistic(formula, level)
 
     @property
     def verdict(self) -> Verdict | None:

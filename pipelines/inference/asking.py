@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.inference.answers import LEVEL, Answers
 from understudy.pipelines.inference.estimating import Told, estimate, unknown
+from understudy.pipelines.inference.features import FROM_ROWS, parse_formula
 from understudy.pipelines.inference.from_rows import answer_from_rows
+from understudy.pipelines.inference.logistic import logit
+from understudy.pipelines.inference.profiled import Regression
 from understudy.pipelines.inference.question import Question, parse_question
-from understudy.pipelines.inference.regression import Regression, ols
+from understudy.pipelines.inference.regression import ols
 from understudy.pipelines.inference.sums import NotMeasured
+from understudy.pipelines.table.coding.encode import encode_column
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,17 +35,30 @@ class Asked:
 
     def fit(self, formula: str, level: float = LEVEL) -> Regression:
         """Least squares from measured pairs."""
+        return self._fitted(lambda told: ols(told, formula, level))
+
+    def fit_logistic(self, formula: str, level: float = LEVEL) -> Regression:
+        """Logistic regression from measured pairs, and the published rows for what is not of pairs."""
+        return self._fitted(lambda told: logit(told, formula, self._codes(told, formula), level))
+
+    def _fitted(self, fitted: Callable[[Told], Regression]) -> Regression:
         problem = self.why
         if self.told is not None:
             try:
-                return ols(self.told, formula, level)
+                return replace(fitted(self.told), notes=self.notes)
             except NotMeasured as missing:
                 names = [self.told.columns[place].name for place in missing.columns]
                 problem = f"{_listed(names)} were not measured together"
-        raise SpecError(
-            f"no standard errors can be given: {problem}",
-            "fit the published rows, whose errors are larger than they say (docs/asking.md)",
-        )
+        raise SpecError(f"no standard errors can be given: {problem}", FROM_ROWS)
+
+    def _codes(self, told: Told, formula: str) -> dict[int, npt.NDArray[np.int64]]:
+        """Of the published rows, by the columns that explain; those that were not measured are told of elsewhere."""
+        places = [told.places[name] for name in parse_formula(formula)[1] if name in told.places]
+        rows = self.rows()
+        return {
+            place: encode_column(rows.column(told.columns[place].name), told.columns[place]).astype(np.int64)
+            for place in places
+        }
 
     def answer(self, question: str | Question, level: float = LEVEL) -> Answers:
         asked = parse_question(question) if isinstance(question, str) else question

@@ -86,7 +86,7 @@ def meets(piece: Compare | IsNull | Truth, axis: Axis) -> FloatArray:
     if isinstance(piece, IsNull):
         return np.asarray(~known, dtype=float)
     if isinstance(piece, Truth):
-        return np.where(known, axis.code == _yes(column), 0.5)
+        return np.where(known, axis.code == yes_code(column), 0.5)
     if column.kind in ("category", "boolean"):
         return np.where(known, _by_code(piece, axis), 0.5)
     value = number_of(piece.value, column)
@@ -140,7 +140,7 @@ def code_of(text: str, column: DomainColumn) -> int:
     raise SpecError(f"{column.name} has no value {text[:40]!r}", f"it has {values}")
 
 
-def _yes(column: DomainColumn) -> int:
+def yes_code(column: DomainColumn) -> int:
     """The code of yes: of a boolean, of a number from 0 to 1, of a category that lists a yes and a no."""
     if column.kind == "boolean" or (column.kind == "integer" and column.edges == (0, 1, 2)):
         return 1

@@ -14,6 +14,11 @@ _MEANT = {
     "noise": "Do not use it for anything but trying out software: its numbers are mostly noise.",
 }
 
+_FITTED = (
+    "Standard errors that a statistics package computes from the rows leave out the noise: ask the release for "
+    "intervals (understudy ask, also for regressions)."
+)
+
 
 def verdict_section(manifest: Manifest) -> str:
     """Nothing where no verdict is given."""
@@ -22,7 +27,7 @@ def verdict_section(manifest: Manifest) -> str:
         return ""
     return (
         f"<section><h2>Verdict: {_coloured(verdict.grade)}</h2>"
-        f"<p>{escape(_MEANT.get(verdict.grade, ''))} {escape(verdict.sentence)}</p>"
+        f"<p>{escape(_MEANT.get(verdict.grade, ''))} {escape(verdict.sentence)} {escape(_FITTED)}</p>"
         f'<div class="two"><div>{_table("column", verdict.columns)}</div>'
         f"<div>{_table('pair', verdict.worst_pairs)}</div></div></section>"
     )

@@ -12,8 +12,8 @@ from understudy.pipelines.counting.released import counts_entities, released_ent
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.inference.answers import LEVEL, Answers
 from understudy.pipelines.inference.asking import Asked
+from understudy.pipelines.inference.profiled import Regression
 from understudy.pipelines.inference.question import Question, parse_question
-from understudy.pipelines.inference.regression import Regression
 from understudy.pipelines.inference.trends import Trend
 from understudy.pipelines.inference.verdict import Verdict, measured_verdict
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
@@ -42,7 +42,8 @@ class PublishedRelease:
 
     @cached_property
     def table(self) -> pa.Table:
-        """The published rows."""
+        """The published rows. Standard errors that are computed from them leave out the noise: ask `estimate`, `ols` or
+        `logit` for those (docs/asking.md)."""
         return self._stored.table()
 
     def estimate(self, question: str, level: float = LEVEL) -> Answers:
@@ -55,6 +56,10 @@ class PublishedRelease:
     def ols(self, formula: str, level: float = LEVEL) -> Regression:
         """Least squares, `charge ~ age + sex + ward`, with standard errors that know the noise."""
         return self._asked.fit(formula, level)
+
+    def logit(self, formula: str, level: float = LEVEL) -> Regression:
+        """Logistic regression, `readmitted ~ age + sex + ward`, with intervals that know the noise (docs/asking.md)."""
+        return self._asked.fit_logistic(formula, level)
 
     @cached_property
     def verdict(self) -> Verdict | None:

@@ -224,7 +224,7 @@ def test_estimates_for_sql_are_what_questions_are_answered() -> None:
 def test_the_noise_of_least_squares_is_what_every_noisy_cell_does_to_the_coefficients(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("understudy.pipelines.inference.regression.MOST_PROFILED", 0)  # intervals are not looked at
+    monkeypatch.setattr("understudy.pipelines.inference.profiled.MOST_PROFILED", 0)  # intervals are not looked at
     columns = (replace(COLUMNS[0], edges=tuple(range(10)), nullable=False), *COLUMNS[1:])
     told = told_with(UNEVEN, 2)
 

@@ -12,8 +12,9 @@ from tests.inference.tables import COLUMNS, PAIRS, SIZES, centred, frame_of, som
 from understudy.pipelines.counting.lifted import Residual, Residuals
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.inference.estimating import Told
+from understudy.pipelines.inference.features import parse_formula
 from understudy.pipelines.inference.intervals import deviations
-from understudy.pipelines.inference.regression import ols, parse_formula
+from understudy.pipelines.inference.regression import ols
 from understudy.pipelines.inference.sums import NotMeasured
 from understudy.pipelines.table.columns import DomainColumn
 

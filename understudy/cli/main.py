@@ -218,8 +218,9 @@ def ask(release: str, question: str, level: float, as_json: bool) -> None:
     """Answer QUESTION about a published RELEASE from what was measured, with intervals. Spends nothing.
 
     As in `understudy ask releases/visits "mean(charge) by ward where age >= 60"`: count, share(...), mean, sum, median
-    or quantile(x, 0.9), `by` columns, `where` conditions, `difference` or `ratio` between groups, `over time` for
-    all releases of a name. RELEASE is what `verify` takes. docs/asking.md has the language and what the intervals say.
+    and quantile(x, 0.9), `by` groups, `where` conditions, `difference` or `ratio` between groups, `over time` for
+    all releases of a name; and regressions, `ols(charge ~ age + sex)` and `logit(readmitted ~ age)`. RELEASE is what
+    `verify` takes. docs/asking.md has the language and what the intervals say.
     """
     from understudy.cli.asking import run_ask
 
