@@ -170,17 +170,18 @@ def products_noise(told: Residuals, functions: Sequence[Feature], pairs: Sequenc
         if not inside:
             continue
         at, firsts, seconds = (list(part) for part in zip(*inside, strict=True))
-        one, other = (np.stack([around[k] for k in of]) for of in (firsts, seconds))
+        left, right = (np.stack([around[k] for k in of]) for of in (firsts, seconds))
         residual = told.by_clique[clique]
-        covariance[np.ix_(at, at)] += residual.std**2 * (one @ one.T) * (other @ other.T)
+        covariance[np.ix_(at, at)] += residual.std**2 * (left @ left.T) * (right @ right.T)
         if isinstance(residual, Joined):
             sides = []
-            for axis, values in zip(residual.axes, (one, other), strict=True):
+            for axis, values in zip(residual.axes, (left, right), strict=True):
                 coordinates = np.zeros((1, many, len(axis.strength)))
                 coordinates[0, at] = axis.coordinates(values)
                 sides.append(coordinates)
             in_groups.pair(clique, *sides)
-    return covariance + in_groups.finished({c: Alone(each[None]) for c, each in alone.items()}, total[None])[0]
+    beyond = in_groups.finished({c: Alone(each[None]) for c, each in alone.items()}, total[None])
+    return np.asarray(covariance + beyond[0])
 
 
 def largest(features: Sequence[Feature]) -> FloatArray:

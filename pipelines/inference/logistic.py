@@ -134,7 +134,7 @@ class _Fit:
             if float(np.abs(self._x @ beta).max()) > CERTAIN:
                 break
             if farthest < 1e-7:
-                return beta
+                return np.asarray(beta)
         rare = self.rarest
         raise _cannot(
             f"the outcome is all but certain for some values, or noise makes it look so (the rarest is {rare})"
