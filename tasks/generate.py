@@ -9,6 +9,7 @@ from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.approving import Approval
 from understudy.pipelines.releasing.books import Books
+from understudy.pipelines.releasing.checking import require_worthwhile
 from understudy.pipelines.releasing.generating import generate_rows, parts_beside
 from understudy.pipelines.releasing.making import Workers, by_threads
 from understudy.pipelines.releasing.planning import Planned
@@ -26,6 +27,7 @@ GPU_TAG = "gpu"
 @stage("generating")
 def generate(measured: Measurement, planned: Planned, approval: Approval, books: Books, base: Path) -> Synthetic:
     name = planned.spec.name
+    require_worthwhile(measured, planned)  # what would not be published need not be made
     with progress_of(f"generating {name}", artifact_key(name, "generate")) as progress:
         synthetic = generate_rows(
             measured,

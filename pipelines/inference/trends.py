@@ -49,6 +49,7 @@ class Trend:
 
     question: Question
     periods: tuple[tuple[str, Answers], ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -67,11 +68,13 @@ class Trend:
         changes = [
             {**change.answer.to_json(), "shows": change.shows, "sentence": change.sentence()} for change in self.changes
         ]
-        return {"question": self.question.text, "answers": answers, "changes": changes}
+        notes = [*self.notes, *dict.fromkeys(note for _, answers in self.periods for note in answers.notes)]
+        return {"question": self.question.text, "answers": answers, "changes": changes, "notes": notes}
 
     def lines(self) -> list[str]:
         found = [f"{period}: {answers.sentence(answer)}" for period, answers in self.periods for answer in answers]
-        return found + [change.sentence() for change in self.changes]
+        notes = [*self.notes, *dict.fromkeys(note for _, answers in self.periods for note in answers.notes)]
+        return found + [change.sentence() for change in self.changes] + [f"   ! {note}" for note in notes]
 
 
 def _same_groups(old: Answers, new: Answers) -> Sequence[tuple[Answer, Answer]]:

@@ -94,6 +94,10 @@ class Verdict:
         well = sum(pair.grade == "good" for pair in self.pairs) >= WELL * len(self.pairs)
         return "good" if well and fine else "usable with care"
 
+    def is_refused(self, worst: Grade) -> bool:
+        """Whether it is as bad as that, or worse."""
+        return GRADES.index(self.grade) >= GRADES.index(worst)
+
     @property
     def smallest_group(self) -> int:
         """Rows of the smallest group, of one cell of a usual table, that is off by no more than a tenth."""

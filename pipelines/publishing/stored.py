@@ -48,6 +48,8 @@ class StoredRelease:
     says."""
     rows: Callable[[], pa.Table] | None = field(default=None, repr=False)
     """The published rows, of a table; those of other releases are in their files under data/."""
+    earlier: Callable[[], tuple[StoredRelease, ...]] = field(default=tuple, repr=False)
+    """Of a table, the releases of the name that this one replaced there: what they measured, without rows."""
 
     def trusted(self, path: str) -> bytes | None:
         """The content of a file that the manifest lists, if it has the hash it should have; None if none is listed."""

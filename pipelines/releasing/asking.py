@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from understudy.pipelines.counting.released import counts_entities, released_entities
-from understudy.pipelines.errors import SpecError
+from understudy.pipelines.errors import PublishError
 from understudy.pipelines.inference.answers import LEVEL, Answers
 from understudy.pipelines.inference.asking import Asked
 from understudy.pipelines.inference.profiled import Regression
@@ -18,6 +18,7 @@ from understudy.pipelines.inference.trends import Trend
 from understudy.pipelines.inference.verdict import Verdict, measured_verdict
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
 from understudy.pipelines.publishing.measured import Measured, read_measured, told_of
+from understudy.pipelines.publishing.stored import StoredRelease
 from understudy.pipelines.publishing.verifying import stored_release
 
 CHOSEN = "which tables were measured was chosen by looking at noisy ones, which the intervals do not know of"
@@ -33,8 +34,8 @@ class PublishedRelease:
     """A release at its place. Every file that is used is checked against the manifest; who signed that, `understudy
     verify` says."""
 
-    def __init__(self, place: str) -> None:
-        self._stored = stored_release(place)
+    def __init__(self, place: str | StoredRelease) -> None:
+        self._stored = stored_release(place) if isinstance(place, str) else place
 
     @property
     def manifest(self) -> Manifest:
@@ -78,18 +79,27 @@ class PublishedRelease:
 
 
 def ask_over_time(place: str, question: Question, level: float = LEVEL) -> Trend:
-    """The question, asked of every release of a name, by snapshot: `place` is the folder that holds them, or one of
-    them. Tables in databases hold one release only."""
+    """The question, asked of every release of a name, by snapshot: `place` is the folder that holds them, one of them,
+    or the table that each of them replaced in turn: what they measured stays beside it."""
+    single, found, notes = replace(question, over_time=False), {}, []
+    for release in _releases(place):
+        snapshot = release.manifest.snapshot
+        try:
+            found[snapshot] = release.answer(single, level)  # of one snapshot, the newest
+        except PublishError as missing:
+            notes.append(f"{snapshot} is left out: {missing.problem}")
+    return Trend(question, tuple(sorted(found.items())), tuple(notes))
+
+
+def _releases(place: str) -> list[PublishedRelease]:
+    """The oldest first."""
     stored = stored_release(place)
-    if stored.directory is None or not stored.dated:
-        raise SpecError("a question over time needs several releases side by side", "publish to a directory or a store")
+    if stored.directory is None:
+        every = sorted((*stored.earlier(), stored), key=lambda each: each.manifest.created_at)
+        return [PublishedRelease(each) for each in every]
     path = place.rstrip("/")
     folder = path.rpartition("/")[0] if path.endswith(f"/{stored.directory}") else path
-    single, found = replace(question, over_time=False), {}
-    for name in sorted(stored.dated, key=lambda name: stored.dated[name]):
-        release = PublishedRelease(f"{folder}/{name}")
-        found[release.manifest.snapshot] = release.answer(single, level)  # of one snapshot, the newest
-    return Trend(question, tuple(sorted(found.items())))
+    return [PublishedRelease(f"{folder}/{name}") for name in sorted(stored.dated, key=lambda name: stored.dated[name])]
 
 
 def asked_files(files: tuple[ReleaseFile, ...], manifest: Manifest, table: pa.Table) -> Asked:

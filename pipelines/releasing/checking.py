@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from understudy.pipelines.counting.quality import qualities_of
 from understudy.pipelines.errors import NotUnderstood, OnlyNoise, ValidationFailed
-from understudy.pipelines.inference.verdict import GRADES, measured_verdict
+from understudy.pipelines.inference.verdict import measured_verdict
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.generating import rows_wanted
@@ -31,8 +31,7 @@ def require_sound(
     verdict: Verdict = breaches,
 ) -> list[Agreement]:
     """How the table agrees with what was released, or ValidationFailed. `verdict` runs the checks of the contract."""
-    require_understood(measured, planned)
-    require_useful(measured, planned)
+    require_worthwhile(measured, planned)
     contract = contract_of(planned.domain, rows_wanted(rows, planned), measured.facts.get("types"))
     failures = [str(check) for check in _failed(synthetic, checks_of(contract), verdict)]
     agreements = [] if failures else _agreements(synthetic, measured, planned)
@@ -46,6 +45,12 @@ def require_sound(
             "and run `understudy release --resume`, or fit and release again from Python; it spends nothing",
         )
     return agreements
+
+
+def require_worthwhile(measured: Measurement, planned: Planned) -> None:
+    """What `publish.refuse_if` asks of the measurement itself: known before any row is made."""
+    require_understood(measured, planned)
+    require_useful(measured, planned)
 
 
 def require_understood(measured: Measurement, planned: Planned) -> None:
@@ -72,7 +77,7 @@ def require_useful(measured: Measurement, planned: Planned) -> None:
     verdict = measured_verdict(measured, planned.domain.names)
     if refuse_if is None or refuse_if.verdict is None or verdict is None:
         return
-    if GRADES.index(verdict.grade) >= GRADES.index(refuse_if.verdict):
+    if verdict.is_refused(refuse_if.verdict):
         worst = ", ".join(f"{table.name} ({table.grade})" for table in verdict.tables[:3])
         raise OnlyNoise(
             f"{planned.spec.name!r} is not published: {verdict.sentence} Worst: {worst}",

@@ -8,12 +8,12 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, SpecError
+from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, NotUnderstood, OnlyNoise, SpecError
 
 
 def worth_retrying(task: Any, run: Any, state: Any) -> bool:
     error = state.result(raise_on_failure=False)
-    return not isinstance(error, SpecError | BudgetRefused | ChargeBurnt)
+    return not isinstance(error, SpecError | BudgetRefused | ChargeBurnt | NotUnderstood | OnlyNoise)
 
 
 unstored = task(persist_result=False, cache_policy=NO_CACHE)

@@ -7,12 +7,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from tests.cli.test_verifying import said
 from tests.inference.tables import PAIRS, some_codes, told_of, uneven
+from tests.warehouse import Warehouse
 from understudy import synthesize
 from understudy.pipelines.inference.asking import Asked
 from understudy.pipelines.inference.question import parse_question
@@ -74,10 +76,55 @@ def test_a_change_is_told_with_its_interval_and_groups_are_matched_by_name(home:
     assert said("ask", latest.resolve(), "count over time")[0] == 0
 
 
-def test_one_release_by_itself_has_no_time(home: Path, tmp_path: Path) -> None:
-    table = pa.table({"age": [1] * 50, "ward": ["A"] * 50})
+@pytest.mark.parametrize("kind", ["duckdb", "postgresql", "sqlite", "delta"])
+def test_a_table_remembers_what_the_releases_measured_that_it_held(
+    kind: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    to, table = f"duckdb:///{tmp_path}/out.duckdb", "copies"
+    if kind == "postgresql":
+        warehouse: Warehouse = request.getfixturevalue("warehouse")
+        monkeypatch.setenv("WAREHOUSE_URL", warehouse.uri)
+        to, table = "postgresql+env://WAREHOUSE_URL", f"{warehouse.schema}.copies"
+    elif kind == "delta":
+        to = f"delta:///{tmp_path}/lake"
+    elif kind == "sqlite":
+        to = f"sqlite:///{tmp_path}/out.db"
+    named = {} if kind == "delta" else {"table": table}
+    rng, at = np.random.default_rng(1), to if kind == "delta" else f"{to}#{table}"
+    for number, snapshot in enumerate(("2026-08", "2026-09", "2026-10")):
+        ward = np.array(["A", "B"])[rng.integers(0, 2, 400)]
+        frame = pa.table({"age": rng.integers(20, 40, 400) + 30 * (number == 2), "ward": ward})
+        spec = {**SPEC, "snapshot": snapshot, "publish": {"to": to, **named}}
+        synthesize(frame, spec, cap=(12, 1e-6), home=home).save(to)
+        code, text = said("ask", at, "mean(age) over time", "--json")
+        assert code == 0, text
+        told = json.loads(text)
+        assert len(told["answers"]) == number + 1
+    assert [answer["period"] for answer in told["answers"]] == ["2026-08", "2026-09", "2026-10"]
+    assert [change["period"] for change in told["changes"]] == ["2026-09", "2026-10"]
+    assert told["changes"][1]["shows"]
+    assert told["changes"][1]["population_low"] > 20
+    assert abs(told["answers"][0]["estimate"] - 30) < 4
+
+
+def test_a_release_that_measured_nothing_and_has_no_rows_is_left_out_and_named(home: Path, tmp_path: Path) -> None:
+    """As those of versions that published no measurements, in a table that another release replaced since."""
     to = f"duckdb:///{tmp_path}/out.duckdb"
-    spec = {**SPEC, "snapshot": "1", "publish": {"to": to, "table": "copies"}}
-    synthesize(table, spec, cap=(12, 1e-6), home=home).save(to)
+    for snapshot in ("2026-08", "2026-09"):
+        table = pa.table({"age": [30] * 50, "ward": ["A"] * 50})
+        spec = {**SPEC, "snapshot": snapshot, "publish": {"to": to, "table": "copies"}}
+        synthesize(table, spec, cap=(12, 1e-6), home=home).save(to)
+    with duckdb.connect(f"{tmp_path}/out.duckdb") as connection:
+        connection.execute("DELETE FROM understudy_files WHERE release_id LIKE '2026-08%'")
+        [(text,)] = connection.execute(
+            "SELECT manifest FROM understudy_releases WHERE release_id LIKE '2026-08%'"
+        ).fetchall()
+        older = json.loads(text)
+        older["files"] = [file for file in older["files"] if not file["path"].startswith("measured/")]
+        connection.execute(
+            "UPDATE understudy_releases SET manifest = ? WHERE release_id LIKE '2026-08%'", [json.dumps(older)]
+        )
     code, text = said("ask", f"{to}#copies", "count over time")
-    assert (code, "side by side" in text) == (2, True), text
+    assert code == 0, text
+    assert "2026-09: count" in text
+    assert "! 2026-08 is left out: 2026-08" in text

@@ -10,7 +10,7 @@ import click
 from understudy.cli.estimating import TableSize, table_size
 from understudy.cli.tables import print_table
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.inference.verdict import Verdict, rows_needed
+from understudy.pipelines.inference.verdict import Grade, Verdict, rows_needed
 from understudy.pipelines.releasing.advising import GROUP, Advice, ColumnAdvice, what_if
 from understudy.pipelines.spec.model import ReleaseSpec
 
@@ -40,8 +40,9 @@ def print_advice(advice: Advice | None, size: TableSize) -> None:
         click.echo("   see what a larger epsilon does: --what-if epsilon=0.5,1,2 (docs/choosing.md)")
 
 
-def print_verdict(verdict: Verdict | None, size: TableSize) -> None:
-    """What the copy would be good for, the worst first, and how many rows it takes not to be noise."""
+def print_verdict(verdict: Verdict | None, size: TableSize, refused: Grade | None = None) -> None:
+    """What the copy would be good for, the worst first, how many rows it takes not to be noise, and whether that is a
+    verdict at which the spec publishes nothing."""
     if verdict is None:
         return
     click.echo(f"\nverdict for {size.rows:,} rows ({size.origin}), all values alike: {verdict.sentence}")
@@ -51,6 +52,11 @@ def print_verdict(verdict: Verdict | None, size: TableSize) -> None:
     needed = rows_needed(verdict)
     if needed > 1:
         click.echo(f"   below {needed:,} rows it would be noise")
+    if refused is not None and verdict.is_refused(refused):
+        click.echo(
+            "   ! publish.refuse_if: of so many rows nothing would be published, and what is measured is charged "
+            "all the same"
+        )
 
 
 def told(column: ColumnAdvice) -> list[str]:

@@ -20,7 +20,7 @@ from understudy.cli.scheduling import check_schedule
 from understudy.cli.tables import print_table
 from understudy.pipelines.discovery.asking import open_columns
 from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, SourceError
-from understudy.pipelines.inference.verdict import Verdict, rows_needed
+from understudy.pipelines.inference.verdict import Grade, Verdict, rows_needed
 from understudy.pipelines.methods.base import MethodPlan, NoiseLine
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Composed, describe, to_json
@@ -130,7 +130,7 @@ def show_plan(
     print_noise(plan.noise, rows.rows, plan.rows_a_count, "rows" if spec.tree is None else spec.tree.root.name)
     _print_details(plan)
     print_counting(spec, plan, rows)
-    print_verdict(plan_verdict(plan, domain, rows.rows), rows)
+    print_verdict(plan_verdict(plan, domain, rows.rows), rows, _refused(spec))
     print_advice(advise(spec, plan, rows.rows), rows)
     click.echo()
     _print_fitness(_fitness(spec))
@@ -283,15 +283,20 @@ def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, lost: S
         "steps": list(plan.steps),
         "details": plan.details,
         "advice": None if advice is None else {**asdict(advice), "rows_from": rows.origin},
-        "verdict": _verdict_json(plan_verdict(plan, TableDomain.of(spec), rows.rows), rows),
+        "verdict": _verdict_json(plan_verdict(plan, TableDomain.of(spec), rows.rows), rows, _refused(spec)),
         "fitness": [asdict(one) for one in _fitness(spec)],
         "types_lost": list(lost),
         "counting": None if counting is None else {**asdict(counting), "rows_from": rows.origin},
     }
 
 
-def _verdict_json(verdict: Verdict | None, rows: TableSize) -> dict[str, Any] | None:
+def _refused(spec: ReleaseSpec) -> Grade | None:
+    return None if spec.publish.refuse_if is None else spec.publish.refuse_if.verdict
+
+
+def _verdict_json(verdict: Verdict | None, rows: TableSize, refused: Grade | None) -> dict[str, Any] | None:
     fact = verdict_fact(verdict)
     if fact is None or verdict is None:
         return None
-    return {**fact.model_dump(mode="json"), "rows_needed": rows_needed(verdict), "rows_from": rows.origin}
+    told = {**fact.model_dump(mode="json"), "rows_needed": rows_needed(verdict), "rows_from": rows.origin}
+    return {**told, "refused": refused is not None and verdict.is_refused(refused)}

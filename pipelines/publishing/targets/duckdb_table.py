@@ -151,6 +151,7 @@ class DuckDBTarget(TargetBase):
                 tuple((record["release_id"], record["manifest"]) for record in records),
                 contents,
                 self._rows,
+                self._kept,
             )
 
     def _stage_estimates(
@@ -170,6 +171,10 @@ class DuckDBTarget(TargetBase):
     def _shown(self, connection: duckdb.DuckDBPyConnection) -> Manifest | None:
         found = self._record(connection, "current")
         return None if found is None else found[0]
+
+    def _kept(self, manifest: Manifest) -> dict[str, bytes]:
+        with self._connected() as connection:
+            return self._contents(connection, manifest)
 
     def _rows(self) -> pa.Table:
         with self._connected() as connection:

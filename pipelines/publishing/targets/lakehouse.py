@@ -150,7 +150,9 @@ class LakehouseTarget(TargetBase):
                 raise PublishError(f"{self.records_at} lacks the manifest of {shown.release_id}", "restore it")
             manifest = read_manifest(text, self.records_at)
             contents = contents_of(records, shown)
-            known = [document(records, other, MANIFEST) for other in finished(records, shown)]
+            every = finished(records, shown)
+            known = [document(records, other, MANIFEST) for other in every]
+            by_id = {(other.name, other.release_id): other for other in every}
             return HeldTable(
                 manifest,
                 self._hashes(manifest, contents),
@@ -159,6 +161,7 @@ class LakehouseTarget(TargetBase):
                 tuple((read_manifest(each, self.records_at).release_id, each) for each in known if each is not None),
                 contents,
                 lambda: pa.Table.from_batches(self._batches(manifest.columns)),
+                lambda other: contents_of(records, by_id[other.name, other.release_id]),
             )
 
     def newest(self, name: str) -> tuple[Manifest, ...]:

@@ -137,7 +137,11 @@ class MySqlTarget(TargetBase):
             hashes = hashes_of(self._held_files(connection), contents)
             records = self._records(connection, "(shown OR release_id = %s)", manifest.release_id)
             recorded = tuple((each.release_id, written) for each, _, written, _ in records)
-            return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows)
+            return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows, self._kept)
+
+    def _kept(self, manifest: Manifest) -> dict[str, bytes]:
+        with self._connected() as connection:
+            return self._contents(connection, manifest)
 
     def _rows(self) -> pa.Table:
         with self._connected() as connection:

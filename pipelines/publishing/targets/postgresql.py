@@ -222,7 +222,11 @@ class PostgresTarget(TargetBase):
             contents = kept_files(connection, schema, self.table, manifest)
             hashes = hashes_of(self._held_files(connection, schema), contents)
             recorded = tuple(record[:2] for record in records)
-            return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows)
+            return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows, self._kept)
+
+    def _kept(self, manifest: Manifest) -> dict[str, bytes]:
+        with connected(self.database, PublishError, "reading the release") as connection:
+            return kept_files(connection, self._schema(connection) or "", self.table, manifest)
 
     def _rows(self) -> pa.Table:
         with connected(self.database, PublishError, "reading the rows") as connection:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile, ReleaseFile
-from understudy.pipelines.publishing.stored import StoredRelease, dated
+from understudy.pipelines.publishing.stored import StoredRelease, dated, parsed
 
 RELEASES = "understudy_releases"
 FILES = "understudy_files"
@@ -36,6 +36,8 @@ class HeldTable:
     """Every release that was ever published into the table: its id and its manifest."""
     contents: Mapping[str, bytes] = field(repr=False)
     rows: Callable[[], pa.Table] = field(repr=False)
+    kept: Callable[[Manifest], Mapping[str, bytes]] = field(repr=False)
+    """The files that travelled with a release that was published into the table."""
 
     @property
     def intact(self) -> bool:
@@ -56,6 +58,17 @@ class HeldTable:
             shown=shown if known else None,
             content=self.contents.get,
             rows=self.rows,
+            earlier=self._earlier,
+        )
+
+    def _earlier(self) -> tuple[StoredRelease, ...]:
+        others = (
+            parsed(text, f"the record of {mid}") for mid, text in self.recorded if mid != self.manifest.release_id
+        )
+        return tuple(
+            StoredRelease(other, b"", None, {}, retired=True, content=dict(self.kept(other)).get)
+            for other in others
+            if other.name == self.manifest.name
         )
 
 

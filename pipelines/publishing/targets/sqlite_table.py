@@ -159,7 +159,11 @@ class SqliteTarget(TargetBase):
             contents = self._contents(connection, manifest)
             hashes = hashes_of(self._held_files(connection), contents)
             recorded = tuple((each.release_id, written) for each, _, written, _ in records)
-            return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows)
+            return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows, self._kept)
+
+    def _kept(self, manifest: Manifest) -> dict[str, bytes]:
+        with self._connected() as connection:
+            return self._contents(connection, manifest)
 
     def _rows(self) -> pa.Table:
         with self._connected() as connection:
