@@ -83,7 +83,7 @@ def _planted(figures: Figures, design: str, seeds: range) -> None:
         real.append(auc(table, seen, unseen))
         for mode, measure in MODES.items():
             fake = _copy(table, measure, seen, 1.0)
-            found[mode].append((auc(table, fake, unseen), *_two_and_three(table, seen, fake)))
+            found[mode].append((auc(table, fake, unseen), *two_and_three(table, seen, fake)))
     name = f"triples.planted.{design}"
     figures.show(f"{name}.real.auc", float(np.mean(real)))
     for mode, scores in found.items():
@@ -104,7 +104,7 @@ def _errors(
     scores = np.array(
         [
             [
-                _two_and_three(table, table.codes, _copy(table, MODES[mode], table.codes, float(epsilon)))
+                two_and_three(table, table.codes, _copy(table, MODES[mode], table.codes, float(epsilon)))
                 for mode in modes
             ]
             for _ in range(draws)
@@ -134,7 +134,7 @@ def _copy(table: CodedTable, measure: Measure, codes: np.ndarray, epsilon: float
     return synthesize(measure(table, codes, epsilon), grid(table), len(codes), PrivPGDConfig())
 
 
-def _two_and_three(table: CodedTable, codes: np.ndarray, fake: np.ndarray) -> tuple[float, float]:
+def two_and_three(table: CodedTable, codes: np.ndarray, fake: np.ndarray) -> tuple[float, float]:
     triples = list(combinations(range(len(table.sizes)), 3))
     if len(triples) > MOST_TRIPLES:
         some = np.random.default_rng(0).choice(len(triples), MOST_TRIPLES, replace=False)

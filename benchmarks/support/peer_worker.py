@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +25,8 @@ A_LITTLE_LESS = 1 - 1e-9
 # any of theirs and goes on from the one before.
 QUICK_MEGABYTES = 1.0
 QUICK_STEPS, LAST_STEPS = 100, 1000
+# AIM on mbi: megabytes of a model that fits in reasonable time, and steps of fitting a round, from the round before.
+AIM_MEGABYTES, AIM_STEPS = 4.0, 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +127,126 @@ def dpmm(algorithm: str) -> Generator:
     return generate
 
 
-PACKAGES = {"opendp": opendp, "dpmm": dpmm}
-NAMES = ("opendp-MST", "opendp-AIM", "dpmm-MST", "dpmm-AIM", "dpmm-QuickAIM")
+def mbi(algorithm: str) -> Generator:
+    """MST or AIM as their papers describe them, on mbi 2's estimator: its package has the estimator alone.
+
+    MST: McKenna, Miklau and Sheldon 2021. AIM: McKenna, Mullins, Sheldon and Miklau 2022, for all pairs. Floating-point
+    noise, for comparison only. zCDP, converted tightly.
+    """
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    import mbi as package
+
+    steps = {"MST": _mst, "AIM": _aim}[algorithm]
+
+    def generate(task: Task) -> np.ndarray:
+        return steps(package, task, zcdp_within(task.epsilon, task.delta), np.random.default_rng())
+
+    return generate
+
+
+class _Fitted:
+    """Counts with Gaussian noise of zCDP's price, and the model that mbi fits to all of them."""
+
+    def __init__(self, package: Any, task: Task, rng: np.random.Generator) -> None:
+        self.package, self.task, self.rng = package, task, rng
+        self.domain = package.Domain(task.names, task.sizes)
+        self.seen: list[Any] = []
+        self.model: Any = None
+
+    def count(self, clique: Sequence[int]) -> np.ndarray:
+        shape = [self.task.sizes[column] for column in clique]
+        cells = np.ravel_multi_index([self.task.codes[:, column] for column in clique], shape)
+        return np.bincount(cells, minlength=math.prod(shape)).astype(np.float64)
+
+    def measure(self, clique: Sequence[int], rho: float) -> float:
+        std = math.sqrt(1 / (2 * rho))
+        noisy = self.count(clique) + std * self.rng.normal(size=math.prod(self.task.sizes[c] for c in clique))
+        names = tuple(self.task.names[column] for column in clique)
+        self.seen.append(self.package.LinearMeasurement(noisy, names, stddev=std))
+        return std
+
+    def fit(self, steps: int) -> None:
+        estimator = self.package.estimation.MirrorDescent()
+        self.model = estimator.estimate(self.domain, self.seen, iters=steps, warm_start=self.model)
+
+    def told(self, clique: Sequence[int]) -> np.ndarray:
+        return np.asarray(self.model.project(tuple(self.task.names[c] for c in clique)).datavector())
+
+    def choose(self, scores: Mapping[tuple[int, ...], float], rho: float, sensitivity: float) -> tuple[int, ...]:
+        """The exponential mechanism at this price, by Gumbel noise."""
+        scale = math.sqrt(8 * rho) / (2 * sensitivity)
+        return max(scores, key=lambda each: scale * scores[each] + self.rng.gumbel())
+
+    def rows(self) -> np.ndarray:
+        data = self.model.synthetic_data(self.task.rows).to_dict()
+        return np.stack([np.asarray(data[name]) for name in self.task.names], axis=1)
+
+
+def _mst(package: Any, task: Task, rho: float, rng: np.random.Generator) -> np.ndarray:
+    """A third of the budget each for columns, for choosing a tree of pairs, and for these."""
+    columns = range(len(task.sizes))
+    fitted = _Fitted(package, task, rng)
+    for column in columns:
+        fitted.measure((column,), rho / (3 * len(columns)))
+    fitted.fit(LAST_STEPS)
+    scores = {pair: float(np.abs(fitted.count(pair) - fitted.told(pair)).sum()) for pair in combinations(columns, 2)}
+    part = list(columns)  # of the forest that each column lies in
+    for _ in range(len(columns) - 1):
+        open_pairs = {pair: score for pair, score in scores.items() if part[pair[0]] != part[pair[1]]}
+        one, other = fitted.choose(open_pairs, rho / (3 * (len(columns) - 1)), 1.0)
+        fitted.measure((one, other), rho / (3 * (len(columns) - 1)))
+        part = [part[one] if each == part[other] else each for each in part]
+    fitted.fit(LAST_STEPS)
+    return fitted.rows()
+
+
+def _aim(package: Any, task: Task, rho: float, rng: np.random.Generator) -> np.ndarray:
+    """Rounds that choose the marginal that is worst off for its noise, at most 16 a column, and measure it."""
+    columns, pairs = range(len(task.sizes)), list(combinations(range(len(task.sizes)), 2))
+    candidates = [*combinations(columns, 1), *pairs]
+    worth = {each: float(sum(len(set(each) & set(pair)) for pair in pairs)) for each in candidates}
+    rounds = 16 * len(columns)
+    std, choosing = math.sqrt(rounds / (2 * 0.9 * rho)), 0.1 * rho / rounds
+    fitted, spent = _Fitted(package, task, rng), 0.0
+    for column in columns:
+        fitted.measure((column,), 1 / (2 * std**2))
+        spent += 1 / (2 * std**2)
+    fitted.fit(AIM_STEPS)
+    while spent < rho:
+        if rho - spent < 2 * (1 / (2 * std**2) + choosing):  # the last round takes what is left
+            std, choosing = math.sqrt(1 / (2 * 0.9 * (rho - spent))), 0.1 * (rho - spent)
+        spent += 1 / (2 * std**2) + choosing
+        chosen = [tuple(task.names.index(name) for name in each.clique) for each in fitted.seen]
+        small = [each for each in candidates if _megabytes(fitted, [*chosen, each]) <= AIM_MEGABYTES * spent / rho]
+        bias = math.sqrt(2 / math.pi) * std
+        scores = {
+            each: worth[each]
+            * (float(np.abs(fitted.count(each) - fitted.told(each)).sum()) - bias * _cells(task, each))
+            for each in small or combinations(columns, 1)
+        }
+        best = fitted.choose(scores, choosing, max(worth.values()))
+        before = fitted.told(best)
+        fitted.measure(best, 1 / (2 * std**2))
+        fitted.fit(AIM_STEPS)
+        if float(np.abs(fitted.told(best) - before).sum()) <= bias * _cells(task, best):
+            std, choosing = std / 2, 4 * choosing
+    fitted.fit(LAST_STEPS)
+    return fitted.rows()
+
+
+def _cells(task: Task, clique: Sequence[int]) -> int:
+    return math.prod(task.sizes[column] for column in clique)
+
+
+def _megabytes(fitted: _Fitted, cliques: Sequence[Sequence[int]]) -> float:
+    names = [tuple(fitted.task.names[column] for column in clique) for clique in cliques]
+    return float(fitted.package.junction_tree.hypothetical_model_size(fitted.domain, names))
+
+
+PACKAGES = {"opendp": opendp, "dpmm": dpmm, "mbi": mbi}
+NAMES = ("opendp-MST", "opendp-AIM", "dpmm-MST", "dpmm-AIM", "dpmm-QuickAIM", "mbi-MST", "mbi-AIM")
 
 
 def zcdp_within(epsilon: float, delta: float) -> float:

@@ -1,9 +1,10 @@
 """Groups of neighbouring codes, in which wide ordered columns are measured beside their codes: from public facts.
 
 A range over 1,000 codes sums as many noises as it has codes, and over two such columns a thousand times as many, where
-a few groups would have told it with a few. So an ordered column of more than `NARROW` codes is measured in 16, 128,
-1,024 ... groups of neighbours too, and what it has to do with another column in 4, 16 and 64 groups: the coarse ones
-tell with little noise what the fine ones need not tell again. Codes off its axis (other, null) are groups of their own.
+a few groups would have told it with a few. So an ordered column of more than `NARROW` codes is measured in 8, 32, 128,
+512 ... groups of neighbours too, and what it has to do with another column in 8 and in 64 (or 32) groups. The coarse
+ones get most of the budget (counting/shares.py) and tell with little noise what the fine ones need not tell again, so
+that more codes hardly cost a range its accuracy. Codes off its axis (other, null) are groups of their own.
 Groups are a function of the code alone, so that residuals over groups are residuals over columns of fewer values
 (counting/residuals.py).
 """
@@ -19,8 +20,8 @@ from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.table.domain import TableDomain
 
 NARROW = 64
-COARSEST, FACTOR = 16, 8
-PAIRED = (4, 16, 64)
+COARSEST, FACTOR = 8, 4
+PAIRED_COARSE, PAIRED_FINE = 8, (64, 32)
 
 Starts = tuple[int, ...]
 """The first code of every group."""
@@ -65,8 +66,8 @@ def groupings(size: int, ordered: bool, off_axis: Sequence[int]) -> Groupings | 
     alone = [COARSEST]
     while 2 * FACTOR * alone[-1] <= on_axis:
         alone.append(FACTOR * alone[-1])
-    paired = [groups for groups in PAIRED if 2 * groups <= on_axis]
-    return Groupings(tuple(map(starts, alone)), tuple(map(starts, paired)))
+    fine = next(groups for groups in PAIRED_FINE if 2 * groups <= on_axis)
+    return Groupings(tuple(map(starts, alone)), (starts(PAIRED_COARSE), starts(fine)))
 
 
 def groupings_of(domain: TableDomain) -> dict[int, Groupings]:

@@ -12,7 +12,7 @@ For columns of two values that is the rule. For wide ones it is not: what counts
 - Within an order, one-way residuals get more for more values up to some, and the wider ones equal noise in every cell
   (or, by `split: cells`, less where there are more cells).
 - What a column that is measured in groups too (counting/groups.py) has alone is shared between its groups and codes;
-  pairs with it give most of what they have to its groups, which tell all that is smooth.
+  pairs with it give most of what they have to its groups, which tell all that is smooth. The coarsest groups get most.
 The rule knows marginals, sizes and the noise that the budget asks for. It does not know the number of rows, which is
 private under ADD_REMOVE. What its constants were chosen on: docs/benchmarks.md.
 """
@@ -39,8 +39,9 @@ CELLS_POWER = 2 / 3  # minimises the sum of expected L1 errors, cells x std
 TOTAL_PART = 0.15
 PARTS_WORTH = 5.0
 FOCUS_WEIGHT = 16.0  # four times the budget for each
-CODES_PART = 0.4  # of a column that is measured in groups too, and of its pairs
-PAIR_CODES_PART = 0.2
+CODES_PART = 0.3  # of a column that is measured in groups too, and of its pairs
+PAIR_CODES_PART = 0.1
+FINER, PAIR_FINER = 0.35, 0.3  # what finer groups get beside the next coarser ones
 LOWER_SCALE, LOWER_POWER, LOWER_MOST = 0.5, 0.28, 1.1
 
 
@@ -108,19 +109,27 @@ def share_out(
         ways = _ways(clique, groupings)
         if ways:
             shares[clique] = share * (CODES_PART if len(clique) == 1 else PAIR_CODES_PART)
-            grouped |= dict.fromkeys(ways, (share - shares[clique]) / len(ways))
+            left = (share - shares[clique]) / math.fsum(ways.values())
+            grouped |= {way: left * worth for way, worth in ways.items()}
     return ResidualWorkload(asked, tuple(shares), tuple(shares.values()), tuple(grouped), tuple(grouped.values()))
 
 
-def _ways(clique: Clique, groupings: Mapping[int, Groupings]) -> list[GroupedClique]:
-    """A column by itself in each of its groupings; two in all that both together have; more than two in none."""
+def _ways(clique: Clique, groupings: Mapping[int, Groupings]) -> dict[GroupedClique, float]:
+    """A column by itself in each of its groupings; two in all that both together have; more than two in none.
+
+    With what each deserves beside the others: a product of one factor for each column, which learning relies on.
+    """
     wide = [column for column in clique if column in groupings]
     if not wide or len(clique) > 2:
-        return []
+        return {}
     if len(clique) == 1:
-        return [GroupedClique(clique, (starts,)) for starts in groupings[clique[0]].alone]
-    ways = [groupings[column].paired if column in groupings else (None,) for column in clique]
-    return [GroupedClique(clique, starts) for starts in product(*ways)]
+        alone = groupings[clique[0]].alone
+        return {GroupedClique(clique, (starts,)): FINER**rank for rank, starts in enumerate(alone)}
+    ways = [enumerate(groupings[column].paired) if column in groupings else [(0, None)] for column in clique]
+    return {
+        GroupedClique(clique, (one, other)): PAIR_FINER ** (rank + other_rank)
+        for (rank, one), (other_rank, other) in product(*ways)
+    }
 
 
 def widest_of(cliques: Sequence[Clique]) -> tuple[Clique, ...]:

@@ -11,6 +11,7 @@ from understudy.pipelines.counting.groups import GroupedClique, Starts
 from understudy.pipelines.counting.lifted import Residual, Residuals
 from understudy.pipelines.counting.shares import subsets
 from understudy.pipelines.methods.privpgd.merging import Merged, merge
+from understudy.pipelines.methods.privpgd.nested import Nested
 from understudy.pipelines.methods.privpgd.order import (
     LENGTHS,
     Axis,
@@ -41,13 +42,26 @@ def learn(
     merged = dict(settled or {})
     for c, column in enumerate(columns if settled is None else ()):
         stds = [r.std for clique, r in residuals.by_clique.items() if len(clique) > 1 and c in clique]
-        found = None if c in whole or not stds else merge(masses[c], column, total, min(stds))
+        found = None if c in whole or not stds else merge(masses[c], column, total, min(stds), _cuts(residuals, c))
         if found is not None:
             merged[c] = found
     predicted = _predictions(residuals, columns, masses, merged, total)
     smooth = _smooth(residuals, columns, masses, merged, total)
     probabilities = {c: merged[c].probabilities if c in merged else masses[c] for c in range(len(columns))}
-    return merged, Known(probabilities, {c: each.members for c, each in merged.items()}, predicted, smooth)
+    nested = _nested(residuals, merged, total)
+    return merged, Known(probabilities, {c: each.members for c, each in merged.items()}, predicted, smooth, nested)
+
+
+def _cuts(residuals: Residuals, column: int) -> Starts:
+    """The finest groups in which pairs with the column were measured."""
+    ways = [
+        starts
+        for each in residuals.grouped
+        if len(each.columns) == 2
+        for place, starts in zip(each.columns, each.starts, strict=True)
+        if place == column and starts is not None
+    ]
+    return max(ways, key=len, default=())
 
 
 def merged_marginal(residuals: Residuals, clique: tuple[int, ...], merged: Mapping[int, Merged]) -> FloatArray:
@@ -173,6 +187,30 @@ def _predictions(
         ]
         predicted[pair] = kriged(seen, axes.of(pair, measured)).interaction
     return predicted
+
+
+def _nested(residuals: Residuals, merged: Mapping[int, Merged], total: float) -> dict[tuple[int, ...], list[Nested]]:
+    """What pairs that were measured in groups were measured to hold, in groups and code by code."""
+    nested: dict[tuple[int, ...], list[Nested]] = {}
+    for each, residual in residuals.grouped.items():
+        if len(each.columns) == 2:
+            nested.setdefault(each.columns, []).append(_counted_in(each, residual, merged, total))
+    for pair, found in nested.items():
+        found.append(_counted_in(GroupedClique(pair, (None, None)), residuals.by_clique[pair], merged, total))
+    return nested
+
+
+def _counted_in(groups: GroupedClique, residual: Residual, merged: Mapping[int, Merged], total: float) -> Nested:
+    """By the first merged code of every group, or by merged codes where there are no groups."""
+    table, firsts, members = residual.counts / total, [], []
+    for axis, (column, starts) in enumerate(zip(groups.columns, groups.starts, strict=True)):
+        of = merged.get(column)
+        if starts is None and of is not None:
+            table = of.summed(table, axis)
+        codes = np.arange(table.shape[axis]) if starts is None else np.array(starts, dtype=np.intp)
+        firsts.append(codes if starts is None or of is None else of.of[codes])
+        members.append(np.ones(len(codes)) if starts is not None or of is None else of.members)
+    return Nested((firsts[0], firsts[1]), table, (residual.std / total) ** 2, (members[0], members[1]))
 
 
 def _interaction(pair: GroupedClique, residual: Residual, masses: Sequence[FloatArray], total: float) -> FloatArray:

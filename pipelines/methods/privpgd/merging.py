@@ -9,6 +9,8 @@ them, which is the distribution of greatest entropy given both. What is merged i
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +24,9 @@ Int32Array = npt.NDArray[np.int32]
 IntArray = npt.NDArray[np.intp]
 
 MOST_CODES = 128
-INTERVALS = 96
+FEWEST_INTERVALS, MOST_INTERVALS, ROWS_A_CELL = 32, 96, 16
+"""Of an ordered column: so many that two such columns have about so many rows a cell."""
+
 MOST_FREQUENT = 1_000
 SEEN = 1.0
 """A code is seen in pairs if as many of its rows as this, times the noise of a cell, are expected."""
@@ -72,8 +76,13 @@ class Merged:
         return codes
 
 
-def merge(masses: FloatArray, column: GridColumn, total: float, cell_std: float) -> Merged | None:
-    """How a column of these probabilities is merged, or None, by the number of rows and the noise of a pair's cell."""
+def merge(
+    masses: FloatArray, column: GridColumn, total: float, cell_std: float, cuts: Sequence[int] = ()
+) -> Merged | None:
+    """How a column of these probabilities is merged, or None, by the number of rows and the noise of a pair's cell.
+
+    No merged code of an ordered column reaches over one of the `cuts`: what was measured between them stays apart.
+    """
     if column.size <= MOST_CODES:
         return None
     if column.ordered:
@@ -82,8 +91,11 @@ def merge(masses: FloatArray, column: GridColumn, total: float, cell_std: float)
             return None
         inside = masses[:on_axis]
         middle = (np.cumsum(inside) - inside / 2) / max(float(inside.sum()), 1e-300)
-        places = np.minimum((middle * INTERVALS).astype(np.intp), INTERVALS - 1)
-        return Merged(_numbered(np.concatenate([places, INTERVALS + np.arange(column.size - on_axis)])), masses)
+        intervals = int(min(max(math.sqrt(total / ROWS_A_CELL), FEWEST_INTERVALS), MOST_INTERVALS))
+        places = np.minimum((middle * intervals).astype(np.intp), intervals - 1)
+        places += np.searchsorted(np.array(cuts, dtype=np.intp), np.arange(on_axis), side="right")
+        off_axis = intervals + len(cuts) + np.arange(column.size - on_axis)
+        return Merged(_numbered(np.concatenate([places, off_axis])), masses)
     frequent = np.argsort(-masses, kind="stable")[:MOST_FREQUENT]
     frequent = np.sort(frequent[masses[frequent] * total >= SEEN * cell_std])
     if len(frequent) >= column.size - 1:

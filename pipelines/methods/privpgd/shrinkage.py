@@ -10,7 +10,8 @@ Up to four estimates of the interaction are made and combined:
   loss). Good where a few latent factors drive the whole table.
 - Shared, for pairs: what follows the factors that all pairs have in common (`factors`).
 - Smooth, for pairs with an ordered column: what neighbouring codes say of each other (`order`). Where a pair was also
-  measured in groups of neighbours, that is a prediction which the other estimates mend by what they see beside it.
+  measured in groups of neighbours, that is a prediction which is mended by what the groups say beside it, the coarsest
+  first, and the codes last (`nested`).
 They are mixed as their estimated risk asks (`stein`; for spectral functions Candes, Sing-Long and Trzasko 2013).
 Where noise rules, a table falls back to E: the maximum-entropy bias that lets graphical models win at small
 epsilon. Where data rule, it is left alone.
@@ -27,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.pipelines.methods.privpgd.factors import shared_interactions
+from understudy.pipelines.methods.privpgd.nested import Nested, fit_to_groups
 from understudy.pipelines.methods.privpgd.projection import maximum_entropy, project_to_marginals, project_to_simplex
 from understudy.pipelines.methods.privpgd.reconcile import Estimate
 from understudy.pipelines.methods.privpgd.stein import Shrunk, least_risk
@@ -50,14 +52,15 @@ class Table:
 @dataclass(frozen=True, eq=False)
 class Known:
     """What is known before tables are shrunk: probabilities of columns, how many codes each of a column's codes stands
-    for where some were merged, the interactions of pairs that their groups predict, and estimates of those of others
-    that are smooth along ordered columns.
+    for where some were merged, the interactions of pairs that their groups predict and what was measured in these,
+    and estimates of those of others that are smooth along ordered columns.
     """
 
     columns: Mapping[int, FloatArray] = field(default_factory=dict)
     members: Mapping[int, FloatArray] = field(default_factory=dict)
     interactions: Mapping[Subset, FloatArray] = field(default_factory=dict)
     smooth: Mapping[Subset, Shrunk] = field(default_factory=dict)
+    nested: Mapping[Subset, Sequence[Nested]] = field(default_factory=dict)
 
     def spread(self, subset: Subset, shape: Sequence[int]) -> list[FloatArray]:
         """Of every axis, the shares of a table's codes that evenly spread mass has."""
@@ -118,9 +121,12 @@ def _shrink_level(
     shrunk = {}
     for subset, residual in residuals.items():
         variance, about = known.variance(subset, variances[subset]), expected[subset]
-        if subset in known.interactions:
-            about = project_to_marginals(about + known.interactions[subset], lower[subset])
-            residual = residual - (about - expected[subset])
+        if subset in known.nested:
+            predicted = project_to_marginals(about + known.interactions[subset], lower[subset])
+            fitted = fit_to_groups(predicted, known.nested[subset], _kept_beside)
+            coarsest = min(known.nested[subset], key=lambda each: each.interaction.size)
+            shrunk[subset] = Table(fitted, coarsest.variance * coarsest.interaction.size / fitted.size)
+            continue
         estimate = shrink_interaction(residual, about, variance)
         if subset in known.smooth:
             estimate = least_risk(residual, variances[subset], estimate, known.smooth[subset])
@@ -129,6 +135,10 @@ def _shrink_level(
         fitted = project_to_marginals(about + estimate.interaction, lower[subset])
         shrunk[subset] = Table(fitted, float(np.mean(variance)) * max(estimate.freedom, 0.0) / residual.size)
     return shrunk
+
+
+def _kept_beside(residual: FloatArray, expected: FloatArray, variance: float | FloatArray) -> FloatArray:
+    return shrink_interaction(residual, expected, variance).interaction
 
 
 def shrink_interaction(residual: FloatArray, expected: FloatArray, variance: float | FloatArray) -> Shrunk:

@@ -14,7 +14,7 @@ from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
 from understudy.pipelines.methods.privpgd.constraints import Rule
 from understudy.pipelines.methods.privpgd.engine import synthesize
 from understudy.pipelines.methods.privpgd.learning import learn, merged_marginal
-from understudy.pipelines.methods.privpgd.merging import INTERVALS, MOST_CODES, merge
+from understudy.pipelines.methods.privpgd.merging import MOST_CODES, MOST_INTERVALS, merge
 from understudy.pipelines.methods.privpgd.problem import GridColumn
 
 COLUMNS = [GridColumn(700, True), GridColumn(400, False), GridColumn(4, False)]
@@ -51,8 +51,21 @@ def test_every_code_has_one_merged_code(size: int, ordered: bool, off: int, seed
     assert found.probabilities.sum() == pytest.approx(1.0)
     if ordered:
         assert np.all(np.diff(found.of) >= 0)  # neighbours
-        assert found.size <= INTERVALS + off
+        assert found.size <= MOST_INTERVALS + off
         assert all(found.members[found.of[code]] == 1 for code in column.unordered_codes)
+
+
+def test_no_merged_code_reaches_over_a_cut() -> None:
+    masses = np.random.default_rng(2).dirichlet(np.full(703, 0.3))
+    column = GridColumn(703, True, (701, 702))
+    cuts = (0, 100, 350, 701, 702)
+    found = merge(masses, column, 30_000.0, 3.0, cuts)
+    assert found is not None
+    assert all(found.of[cut - 1] < found.of[cut] for cut in cuts[1:])
+    assert found.size > 40  # sqrt(30,000 / 16), and some by the cuts
+    small = merge(masses, column, 100.0, 3.0)
+    assert small is not None
+    assert small.size <= 34
 
 
 def test_frequent_codes_without_order_stay_apart_and_rare_ones_are_one() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.ranges import error
+from benchmarks.ranges import errors
 from benchmarks.support.strategies import by_residuals, grid
 from benchmarks.support.tables import CodedTable
 from understudy.pipelines.counting.groups import groupings
@@ -110,26 +110,20 @@ def test_noisy_groups_give_probabilities_and_better_ranges_than_codes_alone(tota
 
 
 def test_more_bins_hardly_hurt_ranges_over_two_columns() -> None:
-    """On 7b5a274 this table had an error of 0.0126 at 128 bins and of 0.0340 at 1,000."""
+    """The same ranges of values at 8 and at 1,000 bins. On 7b5a274 such tables had 0.00026 and 0.0340.
+
+    The mean of four draws a side is asked for, and three times is allowed where the benchmark has one and a half.
+    """
     rng = np.random.default_rng(7)
     points = np.clip((rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=20_000) + 4) / 8, 0, 0.999)
-    tables = {
-        bins: CodedTable("pair", ("a", "b"), (points * bins).astype(np.int64), (bins, bins), (True, True), 0)
-        for bins in (128, 1000)
-    }
-    found = {
-        (bins, groups): error(
-            table,
-            synthesize(
-                by_residuals(table, table.codes, 1.0, in_groups=groups), grid(table), 20_000, PrivPGDConfig(epochs=0)
-            ),
-        )
-        for bins, table in tables.items()
-        for groups in (True, False)
-    }
-    assert found[128, True] < 0.5 * found[128, False]
-    assert found[1000, True] < 0.25 * found[1000, False]
-    assert max(found[128, True], found[1000, True]) < 0.004
+    found = {}
+    for bins, groups, draws in ((8, True, 4), (1000, True, 4), (1000, False, 1)):
+        table = CodedTable("pair", ("a", "b"), (points * bins).astype(np.int64), (bins, bins), (True, True), 0)
+        drawn = [by_residuals(table, table.codes, 1.0, in_groups=groups) for _ in range(draws)]
+        copies = [synthesize(noisy, grid(table), 20_000, PrivPGDConfig(epochs=0)) for noisy in drawn]
+        found[bins, groups] = np.mean([errors(points, table, copy)["error"] for copy in copies])
+    assert found[1000, True] < 3 * found[8, True]
+    assert found[1000, True] < 0.1 * found[1000, False]
 
 
 @pytest.mark.parametrize("codes", [16, 32])
