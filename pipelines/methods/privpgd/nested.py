@@ -120,7 +120,7 @@ def fit_to_groups(
         lower = {(0,): expected.sum(axis=1), (1,): expected.sum(axis=0)}
         sums = project_to_marginals(expected + shrink(beside, _plausible(expected), each.variances), lower)
         coarser_ones = [(other.within(each), total) for other, total in wanted if other.holds(each)]
-        sums = _fitted((1 - KEPT) * sums + KEPT * expected, lower[(0,)], lower[(1,)], coarser_ones)
+        sums = _fitted(np.maximum(sums, KEPT * expected), lower[(0,)], lower[(1,)], coarser_ones)
         before.append(each.starts)
         wanted.append((each, sums))
         table = _fitted(table, rows, columns, wanted)
