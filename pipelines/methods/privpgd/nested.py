@@ -81,10 +81,10 @@ def joined(measured: Sequence[Nested]) -> list[Nested]:
 def _with_finer(each: Nested, others: Sequence[Nested]) -> Nested:
     weight, total = 1 / each.variance, each.interaction / each.variance
     for finer in others:
-        parts = [_parts(fine, coarse) for fine, coarse in zip(finer.starts, each.starts, strict=True)]
-        if finer is each or finer.are_merged or any(part is None for part in parts):
+        rows, columns = (_parts(fine, coarse) for fine, coarse in zip(finer.starts, each.starts, strict=True))
+        if finer is each or finer.are_merged or rows is None or columns is None:
             continue
-        sums = finer.interaction.reshape(len(each.starts[0]), parts[0], len(each.starts[1]), parts[1]).sum(axis=(1, 3))
+        sums = finer.interaction.reshape(len(each.starts[0]), rows, len(each.starts[1]), columns).sum(axis=(1, 3))
         precision = each.interaction.size / (finer.interaction.size * finer.variance)
         weight, total = weight + precision, total + precision * sums
     return replace(each, interaction=total / weight, variance=1 / weight)
@@ -117,7 +117,7 @@ def fit_to_groups(
             if coarser:
                 groups = np.searchsorted(each.starts[axis], max(coarser, key=len))
                 beside = _within(beside, groups, each.members[axis], axis)
-        lower = {(0,): expected.sum(axis=1), (1,): expected.sum(axis=0)}
+        lower: dict[tuple[int, ...], FloatArray] = {(0,): expected.sum(axis=1), (1,): expected.sum(axis=0)}
         sums = project_to_marginals(expected + shrink(beside, _plausible(expected), each.variances), lower)
         coarser_ones = [(other.within(each), total) for other, total in wanted if other.holds(each)]
         sums = _fitted(np.maximum(sums, KEPT * expected), lower[(0,)], lower[(1,)], coarser_ones)
