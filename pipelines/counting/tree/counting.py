@@ -37,8 +37,8 @@ class LocalTree:
 
     def counts(self, view: View, cliques: Sequence[Clique], ticks: int) -> list[np.ndarray]:
         """Exact ticks of some cliques of a view's columns (beyond them: `SeenTree`), at so many to a root."""
-        started = time.perf_counter()
-        found = SeenTree(self.bounded, view, ticks).counts(cliques, self._threads)
+        bounded, started = self.bounded, time.perf_counter()
+        found = SeenTree(bounded, view, ticks).counts(cliques, self._threads)
         self.timed(f"counted {view.table}{' in order' if view.kind == 'order' else ''}", time.perf_counter() - started)
         return found
 
