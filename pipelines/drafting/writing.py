@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from understudy.pipelines.drafting.draft import Draft, DraftedColumn
+from understudy.pipelines.drafting.trees import DraftedTree
 from understudy.pipelines.spec.protection import DiscoverySpec
 
 SCHEMA_FILE = "understudy.schema.json"
@@ -25,6 +26,41 @@ _MARKS = {"declared": "", "guess": "guess: ", "open": "open: ", "left out": ""}
 def written(draft: Draft) -> str:
     """The whole file."""
     return "\n".join(_lines(draft)) + "\n"
+
+
+def written_tree(draft: DraftedTree) -> str:
+    """The whole file of several tables."""
+    choices, facts, root = draft.choices, draft.facts, draft.tables[0]
+    lines = [
+        f"# yaml-language-server: $schema={SCHEMA_FILE}",
+        *_remarks(
+            f"Drafted from {_one_line(facts.origin)} and the tables that point to it; no row was read.",
+            "Everything in this file is public. Correct it by what you know of the tables, never by a look at their",
+            "rows: values and bounds that were read off the data give away who is in it.",
+            "Check the lines marked `guess`. What is marked `open` is not copied until you declare it.",
+            *(f"Left out: {_one_line(each)}" for each in draft.left_out),
+        ),
+        f"name: {flow(draft.name)}",
+        "source:",
+        f"  uri: {flow(facts.uri)}",
+        f"  snapshot: {flow(draft.snapshot)}  # names this state of the data; another name is another, charged release",
+        "privacy:",
+        f"  account: {flow(choices.account)}  # the ledger account that pays",
+        f"  unit: {flow(root.name)}  # one of these is protected, with everything below it",
+        f"  epsilon: {amount_text(choices.epsilon)}  # what this release may cost; smaller is more private and noisier",
+        f"  delta: {amount_text(choices.delta)}",
+        "tables:",
+    ]
+    for table in draft.tables:
+        lines += [f"  {flow(table.name)}:" + (f"  # {_one_line(table.remark)}" if table.remark else "")]
+        lines += [f"    {key}: {flow(said)}{_hint(key)}" for key, said in table.tree().items() if key != "columns"]
+        lines += ["    columns:", *(f"    {line}" for column in table.columns for line in _column(column))]
+    return "\n".join([*lines, "publish:", "  to: releases"]) + "\n"
+
+
+def _hint(key: str) -> str:
+    guessed = {"max_rows": "of one row of the parent; more are dropped", "order_by": "rows of one parent in order"}
+    return f"  # guess: {guessed[key]}" if key in guessed else ""
 
 
 def open_lines(text: str) -> list[int]:

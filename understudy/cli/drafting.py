@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ CAP_FACTOR = 3
 @click.command()
 @click.argument("source")
 @click.option("--table", help="The table or view, where SOURCE is a database or describes several.")
+@click.option("--root", metavar="TABLE", help="Draft several tables: this one, whose rows are who is protected, and "
+              "all that point to it by foreign keys, and to those.")  # fmt: skip
 @click.option("--contract", "contracts", multiple=True, type=click.Path(path_type=Path),
               help="What else is declared about the table: an ODCS data contract, a dbt schema.yml or project, a JSON "
               "Schema, a Frictionless schema, SDV metadata.")  # fmt: skip
@@ -32,8 +35,9 @@ CAP_FACTOR = 3
 @click.option("--yes", is_flag=True, help="Ask nothing: what is not given is the default.")
 @click.pass_context
 def init(
-    context: click.Context, source: str, table: str | None, contracts: tuple[Path, ...], entity: str | None,
-    max_rows: int | None, epsilon: str | None, delta: str | None, account: str | None, out: Path | None, yes: bool,
+    context: click.Context, source: str, table: str | None, root: str | None, contracts: tuple[Path, ...],
+    entity: str | None, max_rows: int | None, epsilon: str | None, delta: str | None, account: str | None,
+    out: Path | None, yes: bool,
 ) -> None:  # fmt: skip
     """Draft a spec for SOURCE from its catalogue alone. Reads no row.
 
@@ -43,7 +47,19 @@ def init(
     only a column's name suggests are marked as guesses; what stays open is to be discovered, for a part of the budget.
     """
     asked = Asked(entity, max_rows, epsilon, delta, account, asking=not yes and sys.stdin.isatty())
+    if root is not None:
+        _refuse_beside_root(table, contracts, entity)
+        run_init_tree(source, root, asked, max_rows, out, options=_options_given(context))
+        return
     run_init(source, table, contracts, asked, out, options=_options_given(context))
+
+
+def _refuse_beside_root(table: str | None, contracts: tuple[Path, ...], entity: str | None) -> None:
+    from understudy.pipelines.errors import SpecError
+
+    given = [name for name, value in (("--table", table), ("--contract", contracts), ("--entity", entity)) if value]
+    if given:
+        raise SpecError(f"{', '.join(given)} is for a draft of one table", "leave it out beside --root")
 
 
 class Asked:
@@ -62,10 +78,8 @@ class Asked:
         self.epsilon, self.delta, self.asking = epsilon, delta, asking
 
     def choices(self, facts: TableFacts, name: str) -> Choices:
-        from understudy.cli.ledger import budget_from
-        from understudy.pipelines.drafting.draft import Choices, rows_of
+        from understudy.pipelines.drafting.draft import rows_of
         from understudy.pipelines.errors import SpecError
-        from understudy.pipelines.privacy.ledger.names import require_account_name
 
         entity = self._entity(facts)
         rows = self.max_rows or rows_of(facts, entity)
@@ -76,13 +90,21 @@ class Asked:
                 f"How many rows of one {entity} may count? More are dropped, and noise grows with it",
                 default=rows, type=click.IntRange(1, 1_000_000),
             )  # fmt: skip
+        return replace(self.budget(name), entity=entity, max_rows=rows)
+
+    def budget(self, name: str) -> Choices:
+        """What the release may cost and who pays; everybody has one row."""
+        from understudy.cli.ledger import budget_from
+        from understudy.pipelines.drafting.draft import Choices
+        from understudy.pipelines.privacy.ledger.names import require_account_name
+
         epsilon = self.epsilon
         if epsilon is None and self.asking:
             epsilon = click.prompt("Epsilon of a release (smaller: more private and noisier)", default="1")
         budget = budget_from(epsilon or "1", self.delta or "1e-6")
         account = self.account or name
         require_account_name(account)
-        return Choices(entity, rows, budget.epsilon, budget.delta, account)
+        return Choices(None, 1, budget.epsilon, budget.delta, account)
 
     def _entity(self, facts: TableFacts) -> str | None:
         from understudy.pipelines.drafting.draft import likely_entities
@@ -119,6 +141,40 @@ def run_init(
     text = written(draft)
     save(path, text)
     tell(draft, path, text, options)
+
+
+def run_init_tree(
+    source: str, root: str, asked: Asked, max_rows: int | None, out: Path | None, options: list[str]
+) -> None:
+    """Several tables of one database."""
+    import datetime as dt
+    import shlex
+
+    from understudy.pipelines.drafting.catalogue import spec_name
+    from understudy.pipelines.drafting.trees import draft_tree, tree_facts
+    from understudy.pipelines.drafting.writing import amount_text, written_tree
+
+    facts = tree_facts(source, root, beside=out.parent if out else Path())
+    name = spec_name(next(iter(facts.values())), source)
+    path = out or Path(f"{name}.yaml")
+    refuse_to_overwrite(path)
+    choices = asked.budget(name)
+    draft = draft_tree(facts, name, choices, dt.date.today(), max_rows)
+    save(path, written_tree(draft))
+    click.echo(f"Wrote {path} from {draft.facts.origin} and what points to it; no row was read.")
+    for table in draft.tables:
+        copied = sum(column.modelled for column in table.columns)
+        below = (
+            f" of {table.parent}, at most {table.max_rows} of one" if table.parent else " (protected, with all below)"
+        )
+        click.echo(f"  {table.name}{below}: {copied} of {len(table.columns)} columns are copied")
+    for left in draft.left_out:
+        click.echo(f"  left out: {left}")
+    click.echo("Check every line marked `guess`; what is marked `open` is not copied until you declare it.\n\nThen:")
+    cap = ["--epsilon", amount_text(CAP_FACTOR * choices.epsilon), "--delta", amount_text(choices.delta)]
+    opened = ["ledger", "open", choices.account, *cap, "--entity", draft.tables[0].name]
+    for words in (opened, ["plan", str(path)], ["release", str(path)]):
+        click.echo(f"  {shlex.join(['understudy', *options, *words])}")
 
 
 def refuse_to_overwrite(path: Path) -> None:
