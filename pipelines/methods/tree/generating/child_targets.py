@@ -15,10 +15,12 @@ import numpy.typing as npt
 
 from understudy.pipelines.counting.tree.views import ViewColumn
 from understudy.pipelines.methods.privpgd.learning import learn
+from understudy.pipelines.methods.privpgd.level_tables import shrink_by_trend
 from understudy.pipelines.methods.privpgd.merging import Merged
 from understudy.pipelines.methods.privpgd.problem import GridColumn
 from understudy.pipelines.methods.privpgd.reconcile import Estimate
 from understudy.pipelines.methods.privpgd.shrinkage import Table, shrink_all
+from understudy.pipelines.methods.privpgd.start import mutual_information
 from understudy.pipelines.methods.privpgd.targets import (
     LEAST_WEIGHT,
     Targets,
@@ -27,7 +29,13 @@ from understudy.pipelines.methods.privpgd.targets import (
     uniform_targets,
 )
 from understudy.pipelines.methods.tree.generating.fitting import LagTarget
+from understudy.pipelines.methods.tree.generating.moments import GapTarget
+from understudy.pipelines.methods.tree.generating.numbers import numbers_in
 from understudy.pipelines.methods.tree.released import ReleasedView
+
+MOST_GAP_TABLES = 3
+FEWEST_LEVELS = 3
+"""Numbers of siblings that have a trend."""
 
 FloatArray = npt.NDArray[np.float64]
 Int32Array = npt.NDArray[np.int32]
@@ -35,11 +43,11 @@ Int32Array = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class ChildTargets:
-    """`gaps` are the probabilities of the bins of the gap between neighbours, where that was measured."""
+    """`gaps` are tables of the gap between neighbours, by columns of the later one, where that was measured."""
 
     rows: Targets
-    lags: tuple[LagTarget, ...]
-    gaps: FloatArray | None
+    lags: tuple[LagTarget, ...] = ()
+    gaps: tuple[GapTarget, ...] = ()
 
 
 def child_targets(
@@ -57,16 +65,45 @@ def child_targets(
     sizes = [column.size for column in grid]
     total = rows.residuals.total
     if total < 1.0 or not len(weights):
-        return ChildTargets(uniform_targets(sizes), (), None)
+        return ChildTargets(uniform_targets(sizes))
     merged, known = learn(rows.residuals, grid, total, whole)
     settled = {c: _shares(codes, weights, sizes[c], merged.get(c)) for c, codes in given.items()}
     known = replace(known, columns={**known.columns, **settled})
     estimates = lifted_estimates(rows.residuals, merged)
-    targets = assembled(shrink_all(estimates, total, known), estimates, rows.view.asked, sizes, merged)
+    tables = shrink_all(estimates, total, known)
+    tables |= _by_siblings(rows, estimates, tables, merged)
+    targets = assembled(tables, estimates, rows.view.asked, sizes, merged)
     if order is None or order.residuals.total < 1.0:
-        return ChildTargets(targets, (), None)
+        return ChildTargets(targets)
     best = min((estimates[s].variance for s in rows.view.asked if len(s) > 1), default=None)
     return ChildTargets(targets, *_neighbours(rows, order, grid, merged, best))
+
+
+def _by_siblings(
+    rows: ReleasedView,
+    estimates: Mapping[tuple[int, ...], Estimate],
+    tables: Mapping[tuple[int, ...], Table],
+    merged: Mapping[int, Merged],
+) -> dict[tuple[int, ...], Table]:
+    """Columns by the number of siblings, shrunk towards a trend (`privpgd.level_tables`): large families are few roots
+    and many rows, so what is known of them least matters most."""
+    total, found = rows.residuals.total, dict[tuple[int, ...], Table]()
+    for place, column in enumerate(rows.view.columns):
+        if column.role != "siblings" or column.size < FEWEST_LEVELS:
+            continue
+        scores = np.log2([(numbers[0] + numbers[-1]) / 2 for numbers in numbers_in(column.most)])
+        levels = tables[(place,)].probabilities
+        for pair in rows.view.asked:
+            other = [c for c in pair if c != place]
+            if len(pair) != 2 or len(other) != 1 or other[0] in merged:
+                continue
+            observed = estimates[pair].counts / total
+            observed = observed.T if pair[0] == place else observed
+            own = tables[(other[0],)].probabilities
+            table = shrink_by_trend(observed, estimates[pair].variance / total**2, own, levels, scores)
+            turned = table.probabilities.T if pair[0] == place else table.probabilities
+            found[pair] = Table(np.ascontiguousarray(turned), table.variance)
+    return found
 
 
 def _neighbours(
@@ -75,7 +112,7 @@ def _neighbours(
     grid: Sequence[GridColumn],
     merged: Mapping[int, Merged],
     best: float | None,
-) -> tuple[tuple[LagTarget, ...], FloatArray | None]:
+) -> tuple[tuple[LagTarget, ...], tuple[GapTarget, ...]]:
     own = {column.column: place for place, column in enumerate(rows.view.columns) if column.role == "own"}
     places = [own[column.column] if column.role in ("own", "before") else None for column in order.view.columns]
     columns = [
@@ -89,7 +126,7 @@ def _neighbours(
     tables: dict[tuple[int, ...], Table] = shrink_all(estimates, total, known)
     pairs = [s for s in order.view.asked if len(s) == 2]
     least = min((estimates[s].variance for s in pairs), default=1.0) if best is None else best
-    lags, gaps = [], None
+    lags = []
     for pair in pairs:
         roles = [order.view.columns[c].role for c in pair]
         if sorted(roles) != ["before", "own"]:
@@ -101,11 +138,36 @@ def _neighbours(
         assert lag_before is not None
         assert lag_own is not None
         lags.append(LagTarget(lag_before, lag_own, np.ascontiguousarray(table), weight))
-    for c, column in enumerate(order.view.columns):
-        if column.role == "gap" and (c,) in tables:
-            lengths = tables[(c,)].probabilities[: len(column.edges) - 1]  # without the gaps that are not known
-            gaps = lengths / lengths.sum() if lengths.sum() > 0.0 else None
-    return tuple(lags), gaps
+    return tuple(lags), _gap_tables(rows, order, tables, places, merged)
+
+
+def _gap_tables(
+    rows: ReleasedView,
+    order: ReleasedView,
+    tables: Mapping[tuple[int, ...], Table],
+    places: Sequence[int | None],
+    merged: Mapping[int, Merged],
+) -> tuple[GapTarget, ...]:
+    """The gap by itself, and by those columns of the later row that tell most of it."""
+    siblings = next((c for c, column in enumerate(rows.view.columns) if column.role == "siblings"), None)
+    found = []
+    for gap, column in enumerate(order.view.columns):
+        if column.role != "gap":
+            continue
+        known = len(column.edges) - 1  # and one more for gaps that are not known
+        edges = np.array(column.edges)
+        found.append((0.0, GapTarget(None, edges, tables[(gap,)].probabilities[None, :known])))
+        for pair in order.view.asked:
+            if gap not in pair or len(pair) != 2:
+                continue
+            other = pair[0] if pair[1] == gap else pair[1]
+            place = siblings if order.view.columns[other].role == "siblings" else places[other]
+            if place is None or place in merged or order.view.columns[other].role == "before":
+                continue
+            table = tables[pair].probabilities if pair[1] == gap else tables[pair].probabilities.T
+            found.append((mutual_information(table), GapTarget(place, edges, table[:, :known])))
+    alone, by = [each for _, each in found[:1]], sorted(found[1:], key=lambda told: -told[0])
+    return tuple(alone + [each for told, each in by[:MOST_GAP_TABLES] if told > 0.0])
 
 
 def number_grid(column: ViewColumn) -> GridColumn:

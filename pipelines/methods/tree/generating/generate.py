@@ -28,7 +28,7 @@ from understudy.pipelines.methods.privpgd.repair import replace_broken_rows
 from understudy.pipelines.methods.privpgd.start import draw_the_rest
 from understudy.pipelines.methods.tree.generating.child_targets import child_targets, number_grid
 from understudy.pipelines.methods.tree.generating.fitting import Effort, families_of, fit_families
-from understudy.pipelines.methods.tree.generating.moments import Gaps, draw_values
+from understudy.pipelines.methods.tree.generating.moments import draw_values
 from understudy.pipelines.methods.tree.generating.numbers import codes_of_numbers, draw_numbers, shares_within
 from understudy.pipelines.methods.tree.generating.tree_codes import TreeCodes, joined
 from understudy.pipelines.methods.tree.released import ReleasedTree, ReleasedView
@@ -219,12 +219,8 @@ def _add_children(
             by_code = np.lexsort((codes[:, ordered], parent))
             codes[:, ordered] = codes[by_code, ordered]
         ordering = plan.domains[table].columns[columns[ordered].column]
-        gaps = None
-        if targets.gaps is not None and order is not None:
-            edges = next(np.array(c.edges) for c in order.view.columns if c.role == "gap")
-            gaps = Gaps(edges, targets.gaps)
         if ordering.edges:
-            made.values[table] = draw_values(codes[:, ordered], ordering, families, gaps, rng)
+            made.values[table] = draw_values(codes, ordered, ordering, families, targets.gaps, rng)
     _keep(plan, view, codes, made, rng)
 
 

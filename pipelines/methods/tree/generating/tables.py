@@ -10,6 +10,7 @@ import numpy as np
 from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
 from understudy.pipelines.methods.tree.generating.decoding import decode_flat, decode_tree
 from understudy.pipelines.methods.tree.generating.generate import generate_tree
+from understudy.pipelines.methods.tree.plan import tree_domains
 from understudy.pipelines.methods.tree.released import ReleasedTree
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
@@ -47,11 +48,6 @@ def generate_flat(
     codes, rest = _streams(stream)
     made = generate_tree(released, domains, entities, codes, config_of(spec))
     return decode_flat(made, tree, domains, domain, np.random.default_rng(rest), types)
-
-
-def tree_domains(spec: ReleaseSpec) -> dict[str, TableDomain]:
-    assert spec.tree is not None
-    return {name: TableDomain.of(spec.table(name)) for name in spec.tree.names}
 
 
 def config_of(spec: ReleaseSpec) -> PrivPGDConfig:
