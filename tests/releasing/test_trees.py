@@ -134,7 +134,7 @@ def test_plan_shows_tables_bounds_shares_and_noise(tmp_path: Path, monkeypatch: 
     assert told.exit_code == 0
     for text in (
         "protects    one of patients with everything attributed to it",
-        "visits of patients         3            3  visited_on  57.7%",
+        "visits of patients         3            3  visited_on  52.1%",
         "share of 5,000 patients",
         "verdict for 5,000 rows",
         "visits.visited_on  bins of 91 to 92 days",
@@ -142,6 +142,6 @@ def test_plan_shows_tables_bounds_shares_and_noise(tmp_path: Path, monkeypatch: 
     ):
         assert text in told.output
     found = json.loads(runner.invoke(main, ["plan", str(tmp_path / "clinic.yaml"), "--json"]).output)
-    assert [row["share"] for row in found["details"]["tables"]] == ["18.0%", "57.7%", "24.4%"]
+    assert [row["share"] for row in found["details"]["tables"]] == ["20.3%", "52.1%", "27.6%"]
     checked = runner.invoke(main, ["spec", "check", str(tmp_path / "clinic.yaml")])
     assert "5 of 9 columns are copied, by privpgd of 3 tables" in checked.output

@@ -35,6 +35,12 @@ STAGE = "tree"
 NUMBERS_SHARE = 0.01
 """Of the budget, for how many rows lie below each, for every child table whose levels do not tell it."""
 
+ORDER_WORTH = 0.5
+"""What a view of rows that follow each other gets of the budget, beside one of rows of which as much is asked.
+
+Chosen by hand on benchmarks/trees.py (diabetes130 and the clinic, epsilon 1), whose figures have therefore seen it.
+"""
+
 
 class TreeOptions(Public):
     """What a spec of several tables may say under `method:`."""
@@ -126,7 +132,7 @@ def _parts(tree: Tree, views: tuple[View, ...]) -> dict[str, float]:
 
 
 def _worth(view: View) -> float:
-    return math.sqrt(len(view.asked) + len(view.columns))
+    return (ORDER_WORTH if view.kind == "order" else 1.0) * math.sqrt(len(view.asked) + len(view.columns))
 
 
 def _of_view(number: int, views: tuple[View, ...]) -> float:
