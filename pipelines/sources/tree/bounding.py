@@ -14,8 +14,9 @@ Reference. docs/proofs/bounding.md, whose argument this is, once for each table.
 Attribution comes before bounding: rows below a row that was dropped over its bound are dropped, and no other row that
 bears its key inherits them.
 
-Memory: the codes, and beside them at most 29 bytes a row while its table is read and bounded (4 of the parent; 17 of
-the own key where tables lie below; 8 of what orders), 4 to 8 once it is. Sorting takes 8 to 16 more for the time being.
+Memory: the codes, and beside them at most 29 bytes a row when its table has been read (4 of the parent; 17 of the own
+key where tables lie below; 8 of what orders). Once it is bounded, 8 (parent and root), 8 more where it is ordered and,
+until the tables below were read, 24 more for its keys. Joining batches and sorting take as much again for a moment.
 """
 
 from __future__ import annotations

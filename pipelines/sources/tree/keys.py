@@ -28,10 +28,10 @@ class KeyIndex:
     @classmethod
     def of(cls, keys: Hashes, rows: np.ndarray) -> KeyIndex:
         """Of keys that are sorted and differ."""
-        bits = max(1, min(28, len(keys).bit_length()))
+        bits = max(1, min(28, len(keys).bit_length() - 1))
         edges = np.arange((1 << bits) + 1, dtype=np.uint64)
         tops = keys.high >> np.uint64(64 - bits)
-        return cls(keys, rows, np.searchsorted(tops, edges).astype(np.int64))
+        return cls(keys, rows, np.searchsorted(tops, edges).astype(np.int32 if len(keys) < 2**31 else np.int64))
 
     def find(self, known: np.ndarray, wanted: Hashes) -> np.ndarray:
         """The row of each wanted key; NOBODY where there is none, or where the value is no key."""
