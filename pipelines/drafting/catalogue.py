@@ -7,6 +7,7 @@ A Parquet file is asked for its schema, not for its statistics; of a CSV file no
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 import shlex
@@ -25,7 +26,7 @@ from understudy.pipelines.sources.files.csv_file import MOST_HEADER_BYTES, csv_h
 from understudy.pipelines.sources.opening import kind_of, open_source
 from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.dialect import CsvDialect
-from understudy.pipelines.spec.source import SourceSpec
+from understudy.pipelines.spec.source import CSV_SUFFIXES, SourceSpec
 
 VARIABLE = "WAREHOUSE_URL"
 _PARQUET, _ARROW = (".parquet", ".pq"), (".arrow", ".feather")
@@ -70,7 +71,7 @@ def _file_facts(path: Path, table: str | None, beside: Path) -> TableFacts:
         raise SpecError(f"there is no file or directory {path}", "check the path")
     if table is not None:
         raise SpecError("--table is for databases; a file is one table", "leave --table out")
-    if name.endswith((".csv", ".csv.gz")):
+    if name.endswith(CSV_SUFFIXES):
         names, delimiter = csv_columns(path)
         columns = tuple(ColumnFacts(name) for name in names)
         return TableFacts(columns, f"the header of {path.name}", spec_path(path, beside), delimiter=delimiter)
@@ -97,6 +98,9 @@ def csv_columns(path: Path) -> tuple[list[str], str]:
             if path.name.lower().endswith(".gz"):
                 with gzip.GzipFile(fileobj=file) as unpacked:
                     line = unpacked.readline(MOST_HEADER_BYTES)
+            elif path.name.lower().endswith(".zst"):
+                with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd") as unpacked_zst:
+                    line = io.BufferedReader(unpacked_zst, 1 << 16).readline(MOST_HEADER_BYTES)
             else:
                 line = file.readline(MOST_HEADER_BYTES)
     except (OSError, EOFError) as error:
@@ -151,7 +155,7 @@ def _any_source(address: Address) -> TableFacts:
     place = SourceSpec(uri=address.text, table=address.table, snapshot="none")
     with closing(open_source(place, Path())) as source:
         columns = arrow_columns(source.schema())
-    if address.place.lower().endswith((".csv", ".csv.gz")):  # of which every column is text, whatever it spells
+    if address.place.lower().endswith(CSV_SUFFIXES):  # of which every column is text, whatever it spells
         columns = tuple(ColumnFacts(column.name) for column in columns)
     named = address.table or address.place.rstrip("/").rpartition("/")[2]
     return TableFacts(columns, f"the schema of {named}", address.text, address.table)

@@ -22,6 +22,7 @@ from understudy.pipelines.drafting.guesses import (
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.spec.open import AUTO, DISCOVER
 from understudy.pipelines.spec.public import MAX_BINS
+from understudy.pipelines.spec.source import CSV_SUFFIXES
 
 Standing = Literal["declared", "guess", "open", "left out"]
 SEVERAL_ROWS = 4
@@ -84,7 +85,7 @@ class Draft:
     def dialect(self) -> dict[str, Any]:
         """How a CSV source is written, as far as it can be guessed: words that usually mean that nothing is there."""
         mark = {} if self.facts.delimiter == "," else {"delimiter": self.facts.delimiter}
-        return {**mark, "nulls": list(NULL_WORDS)} if self.facts.uri.lower().endswith((".csv", ".csv.gz")) else mark
+        return {**mark, "nulls": list(NULL_WORDS)} if self.facts.uri.lower().endswith(CSV_SUFFIXES) else mark
 
     def tree(self) -> dict[str, Any]:
         """The spec that the draft says, as plain values."""

@@ -9,7 +9,7 @@ from understudy.pipelines.spec.numbers import IntegerColumn, NumberColumn
 
 def format_advice(spec: ReleaseSpec) -> list[str]:
     """One line for each kind of column of a text source whose format is not declared."""
-    if not spec.source.uri.lower().endswith((".csv", ".csv.gz")):
+    if not spec.source.names_csv:
         return []
     dates = [
         name

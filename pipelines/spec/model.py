@@ -167,7 +167,7 @@ class ReleaseSpec(Public):
         """Whether every row of the source is one of the table that is measured. Lines of a CSV file that are no record
         and rows of another period are not: replacing a row may then change how many there are."""
         of_a_period = self.rolling is not None and self.rolling.column is not None
-        return not of_a_period and not self.source.uri.lower().endswith((".csv", ".csv.gz"))
+        return not of_a_period and not self.source.names_csv
 
     @property
     def period(self) -> Period | None:

@@ -8,6 +8,7 @@ from understudy.pipelines.spec.address import Address, check_address
 from understudy.pipelines.spec.dialect import COMMAS, CsvDialect
 from understudy.pipelines.spec.public import Public
 
+CSV_SUFFIXES = (".csv", ".csv.gz", ".csv.zst")
 THE_TABLE = "table"
 """The snapshot that is whichever version the table has when a run begins."""
 _VERSION = f"{THE_TABLE}@"
@@ -63,6 +64,11 @@ class SourceSpec(Public):
     @property
     def address(self) -> Address:
         return Address.parse(self.uri, "source.uri", self.table)
+
+    @property
+    def names_csv(self) -> bool:
+        """Whether the address itself says that lines of CSV files are read: `t.csv`, `folder/*.csv.gz`."""
+        return self.uri.lower().endswith(CSV_SUFFIXES)
 
     @property
     def version(self) -> str | None:

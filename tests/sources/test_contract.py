@@ -61,6 +61,67 @@ class TestGzippedCsv(TestCsv):
         (place / self.name).write_bytes((place / self.name).read_bytes()[:-20])
 
 
+class TestZstandardCsv(TestCsv):
+    name = "t.csv.zst"
+
+    def write(self, table: pa.Table, place: Path) -> None:
+        super().write(table, place)
+        (place / self.name).write_bytes(pa.compress((place / self.name).read_bytes(), "zstd", asbytes=True))
+
+    def damage(self, place: Path) -> None:
+        (place / self.name).write_bytes((place / self.name).read_bytes()[:-20])
+
+
+class TestCsvFolder(SourceContract):
+    """Three files of three kinds, of which one has its columns in another order."""
+
+    def write(self, table: pa.Table, place: Path) -> None:
+        shutil.rmtree(place / "t", ignore_errors=True)
+        (place / "t" / "more").mkdir(parents=True)
+        third = table.num_rows // 3
+        turned = table.select(table.column_names[::-1]).slice(third, third)
+        (place / "t" / "a.csv").write_bytes(as_csv(table.slice(0, third)))
+        (place / "t" / "b.csv.gz").write_bytes(gzip.compress(as_csv(turned)))
+        (place / "t" / "more" / "c.csv.zst").write_bytes(
+            pa.compress(as_csv(table.slice(2 * third)), "zstd", asbytes=True)
+        )
+        (place / "t" / "_skipped.csv").write_bytes(b"no,such\n1,2\n")
+
+    def describe(self, place: Path) -> SourceSpec:
+        return SourceSpec(uri="t/", snapshot="s")
+
+    def damage(self, place: Path) -> None:
+        (place / "t" / "b.csv.gz").write_bytes(b"not packed")
+
+
+class TestCsvFolderByWard(TestCsvFolder):
+    """Partitioned by a column that is then in the folders' names only."""
+
+    odd_texts: ClassVar = tuple(text for text in ODD_TEXTS if len(text) < 100 and text)
+
+    def write(self, table: pa.Table, place: Path) -> None:
+        shutil.rmtree(place / "t", ignore_errors=True)
+        wards = table["ward"].to_pylist()
+        for number, ward in enumerate(sorted(set(wards), key=str) or [None]):
+            folder = place / "t" / f"ward={'__HIVE_DEFAULT_PARTITION__' if ward is None else quote(ward, safe='')}"
+            folder.mkdir(parents=True)
+            rows = table.filter(pa.array([other == ward for other in wards], pa.bool_())).drop_columns(["ward"])
+            (folder / f"{number}.csv").write_bytes(as_csv(rows))
+
+    def describe(self, place: Path) -> SourceSpec:
+        return SourceSpec(uri="t/*.csv", snapshot="s")
+
+    def damage(self, place: Path) -> None:
+        for path in (place / "t").glob("*/*.csv"):
+            path.write_bytes(b"")
+
+
+def as_csv(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pyarrow.csv.write_csv(table, sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
 class TestParquet(SourceContract):
     odd_texts: ClassVar = (*ODD_TEXTS, "two\nlines", "nothing\0")
 

@@ -1,5 +1,5 @@
-"""A CSV file, plain or gzipped, with a header. Every field is read as text, so no inferred type can fail on
-a row.
+"""A CSV file, plain or packed (gzip, Zstandard), with a header. Every field is read as text, so no inferred type can
+fail on a row.
 
 `source.csv` says how it is written where that is not commas, double quotes and UTF-8. An empty field is null, and so
 are the words that it lists; other spellings ("NA", "null") are text, which number and date columns cannot read. A line
@@ -63,10 +63,10 @@ class CsvSource(SourceBase):
             yield from csv_batches(stream, str(self.path), columns, batch_rows, self.quoted_newlines, self.dialect)
 
     def snapshot_id(self) -> str:
-        return state_of([self._pin])
+        return state_of([self.pin])
 
     @cached_property
-    def _pin(self) -> FilePin:
+    def pin(self) -> FilePin:
         return FilePin.of(self.path)
 
     @cached_property
@@ -79,7 +79,7 @@ class CsvSource(SourceBase):
         """The file's bytes, unpacked; what is wrong with the file is told without anything in it."""
         try:
             with (
-                self._pin.unchanged(),
+                self.pin.unchanged(),
                 pa.OSFile(str(self.path)) as file,
                 unpacked(file, self.path.name) as stream,
             ):
@@ -115,7 +115,8 @@ class _Transcoded(io.RawIOBase):
 
 
 def unpacked(file: pa.NativeFile, name: str) -> pa.NativeFile:
-    return pa.CompressedInputStream(file, "gzip") if name.lower().endswith(".gz") else file
+    packed = {".gz": "gzip", ".zst": "zstd"}.get(Path(name).suffix.lower())
+    return file if packed is None else pa.CompressedInputStream(file, packed)
 
 
 def csv_header(

@@ -7,15 +7,17 @@ compared before and after every later read, in whichever process: all see the sa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from understudy.pipelines.errors import Bare, SourceError, SpecError
+from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.sources.base import BATCH_ROWS, InParts
 from understudy.pipelines.sources.files.csv_file import csv_batches, csv_header, in_utf8, unpacked
 from understudy.pipelines.sources.files.hive import Constants, constants_of, shared, with_constants, with_names
@@ -25,10 +27,12 @@ from understudy.pipelines.sources.pinning import changed, state_of
 from understudy.pipelines.spec.address import Address, Terms, fingerprint
 from understudy.pipelines.spec.dialect import COMMAS, CsvDialect
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.spec.source import SourceSpec
+from understudy.pipelines.spec.source import CSV_SUFFIXES, SourceSpec
 from understudy.pipelines.table.keeping import type_names
 
 _KEY = "source.uri"
+FOOTERS_AT_ONCE = 8
+"""Objects that are looked at together when the source is first opened: each costs a few round trips."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +111,19 @@ class ObjectStoreSource(InParts):
     uri: str
     quoted_newlines: bool = False
     dialect: CsvDialect = COMMAS
+    suffix: str | None = None
+    """Of the objects that are meant, where the address ends with one, as `s3://bucket/path/*.csv.gz`."""
+    may_be_csv: bool = True
 
     terms = Terms(options=frozenset({"quoted_newlines", "csv"}))
 
     @classmethod
     def opened(cls, source: SourceSpec, base: Path, spec: ReleaseSpec | None) -> ObjectStoreSource:
-        return cls(source.uri, source.quoted_newlines, source.csv)
+        place, star, suffix = source.uri.rpartition("/*")
+        named = bool(star) and source.names_csv
+        uri = place if named else source.uri
+        may_be_csv = spec is None or spec.privacy.relation is not Relation.REPLACE_ONE or not spec.every_row_counts
+        return cls(uri, source.quoted_newlines, source.csv, suffix.lower() if named else None, may_be_csv)
 
     @classmethod
     def identity(cls, address: Address, base: Path) -> str:
@@ -174,19 +185,28 @@ class ObjectStoreSource(InParts):
     def _footers(self) -> list[tuple[StoredObject, pa.Schema, list[int] | None]]:
         """Each object, its schema, and the rows of its row groups (None for CSV)."""
         store, wanted = self._listed()
-        return [self._footer(store, path) for path in wanted]
+        with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+            return list(pool.map(partial(self._footer, store), wanted))
 
     def _listed(self) -> tuple[Any, list[str]]:
         """The store, and the objects of the table in order of name."""
         store, root = open_store(self.uri, _KEY)
         with storing(root, SourceError, "reading"):
             listed = store.find(root)
-        wanted = [path for path in sorted(listed) if _is_data(path, root)]
+        wanted = [path for path in sorted(listed) if _is_data(path, root) and self._is_meant(path)]
         if not wanted:
             raise SourceError(f"{root} holds no .parquet or .csv object", "check source.uri")
         if len({_is_csv(path) for path in wanted}) > 1:
             raise SpecError(f"{root} holds both Parquet and CSV objects", "name a path that holds one kind")
+        if not self.may_be_csv and _is_csv(wanted[0]):
+            raise SpecError(
+                f"{root} holds CSV objects; under replace_one the spec itself has to say that they are CSV",
+                "write source.uri as s3://bucket/path/*.csv (or *.csv.gz, *.csv.zst); nothing was read or charged",
+            )
         return store, wanted
+
+    def _is_meant(self, path: str) -> bool:
+        return self.suffix is None or path.lower().endswith(self.suffix)
 
     def _footer(self, store: Any, path: str) -> tuple[StoredObject, pa.Schema, list[int] | None]:
         with Bare(), _reading(path):
@@ -196,7 +216,7 @@ class ObjectStoreSource(InParts):
         return stored, *footer
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"uri": self.uri, "quoted_newlines": self.quoted_newlines, "dialect": self.dialect}
+        return {name: value for name, value in self.__dict__.items() if name != "_footers"}
 
     def _csv_footer(self, stream: Any, path: str) -> tuple[pa.Schema, None]:
         with unpacked(pa.PythonFile(stream, mode="r"), path) as native:
@@ -216,7 +236,7 @@ def _parquet_footer(stream: Any, path: str) -> tuple[pa.Schema, list[int]]:
 
 
 def _is_csv(path: str) -> bool:
-    return path.lower().endswith((".csv", ".csv.gz"))
+    return path.lower().endswith(CSV_SUFFIXES)
 
 
 def _is_data(path: str, root: str) -> bool:
