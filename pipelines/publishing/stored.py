@@ -46,8 +46,8 @@ class StoredRelease:
     content: Callable[[str], bytes | None] = field(default=lambda path: None, repr=False)
     """What a listed file holds, None where it cannot be read or is no file; whether it is the published one, `hashes`
     says."""
-    rows: Callable[[], pa.Table] | None = field(default=None, repr=False)
-    """The published rows, of a table; those of other releases are in their files under data/."""
+    rows: Callable[[str], pa.Table] | None = field(default=None, repr=False)
+    """The published rows in a database, of the table of that name; of other releases they are in files under data/."""
     earlier: Callable[[], tuple[StoredRelease, ...]] = field(default=tuple, repr=False)
     """Of a table, the releases of the name that this one replaced there: what they measured, without rows."""
 
@@ -64,15 +64,24 @@ class StoredRelease:
             "do not use the release; ask its publisher for another copy",
         )
 
-    def table(self) -> pa.Table:
-        """All published rows, each file checked."""
+    def tables(self) -> dict[str, pa.Table]:
+        """The published rows by table, each file checked; a table that is alone has the empty name."""
+        return {name: self.table(name) for name in [fact.name for fact in self.manifest.tables] or [""]}
+
+    def table(self, name: str = "") -> pa.Table:
+        """All published rows, each file checked; of several tables, those of one."""
+        known = [fact.name for fact in self.manifest.tables]
+        if known and name not in known:
+            raise SpecError(f"{self.manifest.name} has several tables", f"name one of {', '.join(known)}")
         if self.retired:
             raise PublishError(f"{self.manifest.release_id} was retired: it has no rows", "ask a newer release")
         if self.rows is not None:
             if any(self.hashes.get(file.path) != file.sha256 for file in self.manifest.files):
                 raise ValidationFailed("the release was changed after publication", "do not use it; ask for another")
-            return self.rows()
-        paths = sorted(_plain(file.path) for file in self.manifest.files if holds_rows(file.path))
+            return self.rows(name)
+        listed = (_plain(file.path) for file in self.manifest.files if holds_rows(file.path))
+        folder = f"data/{name}/" if name else "data/"
+        paths = sorted(path for path in listed if path.startswith(folder))
         parts = [pq.read_table(BytesIO(self.trusted(path) or b"")) for path in paths]
         if not parts:
             raise PublishError(f"the rows of {self.manifest.release_id} cannot be read here", "read them yourself")

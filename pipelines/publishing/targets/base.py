@@ -34,11 +34,18 @@ class PreparedRelease:
     measured: tuple[ReleaseFile, ...] = ()
     """The files of `measured/` and `contract/`: a target lists them in the manifest as it does the rows, or leaves them
     out."""
+    more: tuple[Parts, ...] = field(default=(), repr=False)
+    """Of a release of several tables, those after the first, as the manifest names them."""
 
     @property
     def table(self) -> pa.Table:
         """All rows, in memory; `rows` has them part by part."""
         return self.rows.table()
+
+    @property
+    def tables(self) -> dict[str, Parts]:
+        """Rows by table, to be shown all at once or not at all; a table that is alone has the empty name."""
+        return dict(zip(table_names(self.manifest), (self.rows, *self.more), strict=True))
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,10 @@ class Published:
 class Target(Protocol):
     def ready(self, name: str) -> None:
         """Before anything is charged: raise PublishError if a release of that name could not be published here."""
+        ...
+
+    def ready_for(self, name: str, tables: tuple[str, ...]) -> None:
+        """As `ready`, of a release of several tables; asked only where `holds_trees`."""
         ...
 
     def recover(self, name: str, release_id: str) -> Published | None:
@@ -106,6 +117,11 @@ class TargetKind(Protocol):
     @property
     def holds_tensors(self) -> bool: ...
 
+    @property
+    def holds_trees(self) -> bool:
+        """Whether several tables can be shown all at once or not at all."""
+        ...
+
     def opened(self, publish: PublishSpec, base: Path) -> Target:
         """The target, not connected yet. Relative places start at `base`."""
         ...
@@ -120,6 +136,7 @@ class TargetBase(ABC):
 
     terms: ClassVar[Terms] = Terms()
     holds_tensors: ClassVar[bool] = True
+    holds_trees: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -131,6 +148,10 @@ class TargetBase(ABC):
 
     @abstractmethod
     def ready(self, name: str) -> None: ...
+
+    def ready_for(self, name: str, tables: tuple[str, ...]) -> None:
+        """As `ready`, of a release of several tables."""
+        self.ready(name)
 
     @abstractmethod
     def recover(self, name: str, release_id: str) -> Published | None: ...
@@ -176,7 +197,17 @@ def check_target(spec: ReleaseSpec) -> TargetKind:
     tensors = ", ".join(name for name, column in spec.columns.items() if column.type == "tensor")
     if tensors and not kind.holds_tensors:
         raise SpecError(f"tensors ({tensors}) cannot be published to {address.kind}", "publish to a directory")
+    if spec.tables is not None and not getattr(kind, "holds_trees", False):
+        raise SpecError(
+            f"several tables cannot be published to {address.kind} all at once or not at all",
+            "publish to a directory, an object store, DuckDB or PostgreSQL",
+        )
     return kind
+
+
+def table_names(manifest: Manifest) -> tuple[str, ...]:
+    """Of the tables of a release; one that is alone has the empty name."""
+    return tuple(fact.name for fact in manifest.tables) or ("",)
 
 
 def target_kind(address: Address) -> TargetKind | None:

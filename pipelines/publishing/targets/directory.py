@@ -1,7 +1,8 @@
 """Publishing into a directory: stage, flush, check, rename, then swap the `latest` pointer.
 
 Layout: <root>/<name>/<release id>/{data/part-*.parquet, measured/*, manifest.json, manifest.dsse.json, card.html} and
-<root>/<name>/latest, a symbolic link. A reader that follows `latest` sees one complete release, signed, at any moment;
+<root>/<name>/latest, a symbolic link; of several tables, data/<table>/part-*.parquet. A reader that follows `latest`
+sees one complete release, signed, at any moment;
 a kill at any line leaves at worst a hidden staging directory, which the next publication removes.
 """
 
@@ -46,6 +47,7 @@ CARD = "card.html"
 
 class DirectoryTarget(TargetBase):
     terms = Terms(local=True)
+    holds_trees = True
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -202,8 +204,9 @@ def _manifest(place: Path) -> Manifest:
 
 
 def _write(release: PreparedRelease, staging: Path) -> Manifest:
-    (staging / "data").mkdir()
-    _write_rows(release.rows, staging / "data")
+    for name, rows in release.tables.items():
+        (staging / "data" / name).mkdir(parents=True)
+        _write_rows(rows, staging / "data" / name)
     (staging / CARD).write_text(release.card, encoding="utf-8")
     for file in release.measured:
         (staging / file.path).parent.mkdir(exist_ok=True)
@@ -219,7 +222,7 @@ def _write(release: PreparedRelease, staging: Path) -> Manifest:
     written = {staging / name: paper.encode() for name, paper in papers.items() if paper is not None}
     for path, content in written.items():
         path.write_bytes(content)
-    folders = sorted(path for path in staging.iterdir() if path.is_dir())
+    folders = sorted((path for path in staging.rglob("*") if path.is_dir()), reverse=True)
     for path in (*paths, *written, *folders, staging):
         flush(path)
     return manifest

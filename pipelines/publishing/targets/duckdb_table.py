@@ -5,7 +5,7 @@ A table that Understudy did not publish is never replaced, so a slip in a spec c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.estimates import estimates_of
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile, ReleaseFile
 from understudy.pipelines.publishing.stored import StoredRelease
-from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase, table_names
 from understudy.pipelines.publishing.targets.published_tables import (
     ESTIMATES,
     FILES,
@@ -34,9 +34,11 @@ from understudy.pipelines.publishing.targets.published_tables import (
     listed,
     lists,
     read_manifest,
+    table_in_database,
 )
 from understudy.pipelines.spec.address import Address, Terms
 from understudy.pipelines.spec.handling import PublishSpec
+from understudy.pipelines.table.in_parts import Parts
 from understudy.pipelines.table.keeping import SQL_TYPE, enum_labels
 
 _COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, current BOOLEAN, manifest TEXT, card TEXT, envelope TEXT"
@@ -45,6 +47,7 @@ _FILE_COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, path TEXT, content
 
 class DuckDBTarget(TargetBase):
     terms = Terms(table=True, local=True)
+    holds_trees = True
 
     def __init__(self, path: Path, table: str) -> None:
         self.path = path
@@ -64,10 +67,12 @@ class DuckDBTarget(TargetBase):
         return None if held is None else held.release
 
     def ready(self, name: str) -> None:
+        self.ready_for(name, ("",))
+
+    def ready_for(self, name: str, tables: tuple[str, ...]) -> None:
         if self.path.exists():
             with self._connected() as connection:
-                if self._exists(connection, self.table) and self._record(connection, "current") is None:
-                    raise foreign(self.table, str(self.path))
+                self._refuse_foreign(connection, self._shown(connection), tables)
                 connection.execute("BEGIN")
                 connection.execute(f"CREATE TABLE {_quoted(f'{self.table}__probe')} (probe INTEGER)")
                 connection.execute("ROLLBACK")
@@ -91,22 +96,15 @@ class DuckDBTarget(TargetBase):
     def publish(self, release: PreparedRelease) -> Published:
         manifest = release.manifest
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        table, staged = _quoted(self.table), _quoted(f"{self.table}__staged")
         with self._connected() as connection:
             if (published := self._recover(connection, manifest.name, manifest.release_id)) is not None:
                 return published
-            if self._exists(connection, self.table) and self._record(connection, "current") is None:
-                raise foreign(self.table, str(self.path))
-            columns = ", ".join(_selected(field) for field in release.rows.schema)
-            for number, part in enumerate(release.rows):
-                connection.register("release_rows", part)
-                into = f"CREATE OR REPLACE TABLE {staged} AS" if number == 0 else f"INSERT INTO {staged}"
-                connection.execute(f"{into} SELECT {columns} FROM release_rows")  # noqa: S608
+            shown = self._shown(connection)
+            self._refuse_foreign(connection, shown, table_names(manifest))
+            staged = [self._stage(connection, name, rows) for name, rows in release.tables.items()]
             estimates = self._stage_estimates(connection, release)
             fault_point("publish_staged")
-            files = (self._file(connection, f"{self.table}__staged"), *estimates, *listed(release.measured))
-            manifest = manifest.model_copy(update={"files": files})
-            shown = self._shown(connection)
+            manifest = manifest.model_copy(update={"files": (*staged, *estimates, *listed(release.measured))})
             connection.execute("BEGIN")
             connection.execute(f"CREATE TABLE IF NOT EXISTS {RELEASES} ({_COLUMNS})")
             connection.execute(f"ALTER TABLE {RELEASES} ADD COLUMN IF NOT EXISTS envelope TEXT")  # older: unsigned
@@ -119,16 +117,43 @@ class DuckDBTarget(TargetBase):
                 [manifest.name, manifest.release_id, self.table, text, release.card, envelope],
             )
             self._keep(connection, manifest, release.measured)
-            connection.execute(f"DROP TABLE IF EXISTS {table}")
-            connection.execute(f"ALTER TABLE {staged} RENAME TO {table}")
+            for name in self._of(shown):
+                connection.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
+            for name in self._of(manifest):
+                connection.execute(f"ALTER TABLE {_quoted(f'{name}__staged')} RENAME TO {_quoted(name)}")
             if estimates or lists(shown, f"{self.table}{ESTIMATES}"):
                 connection.execute(f"DROP TABLE IF EXISTS {_quoted(self.table + ESTIMATES)}")
             if estimates:
-                staged = _quoted(f"{self.table}{ESTIMATES}__staged")
-                connection.execute(f"ALTER TABLE {staged} RENAME TO {_quoted(self.table + ESTIMATES)}")
+                beside = _quoted(f"{self.table}{ESTIMATES}__staged")
+                connection.execute(f"ALTER TABLE {beside} RENAME TO {_quoted(self.table + ESTIMATES)}")
             fault_point("publish_before_pointer")
             connection.execute("COMMIT")
         return self._published(manifest, text, current=True)
+
+    def _of(self, manifest: Manifest | None) -> tuple[str, ...]:
+        """The tables in the database that a release consists of."""
+        if manifest is None:
+            return ()
+        return tuple(table_in_database(self.table, name) for name in table_names(manifest))
+
+    def _refuse_foreign(
+        self, connection: duckdb.DuckDBPyConnection, shown: Manifest | None, names: Sequence[str]
+    ) -> None:
+        ours = self._of(shown)
+        for table in (table_in_database(self.table, name) for name in names):
+            if self._exists(connection, table) and table not in ours:
+                raise foreign(table, str(self.path))
+
+    def _stage(self, connection: duckdb.DuckDBPyConnection, name: str, rows: Parts) -> PublishedFile:
+        """One of the tables beside the one that it will replace."""
+        table = table_in_database(self.table, name)
+        staged = _quoted(f"{table}__staged")
+        columns = ", ".join(_selected(field) for field in rows.schema)
+        for number, part in enumerate(rows):
+            connection.register("release_rows", part)
+            into = f"CREATE OR REPLACE TABLE {staged} AS" if number == 0 else f"INSERT INTO {staged}"
+            connection.execute(f"{into} SELECT {columns} FROM release_rows")  # noqa: S608
+        return self._file(connection, f"{table}__staged", table)
 
     def held(self) -> HeldTable | None:
         """The newest release in the table, if it holds one."""
@@ -145,7 +170,7 @@ class DuckDBTarget(TargetBase):
             contents = self._contents(connection, found[0])
             return HeldTable(
                 found[0],
-                hashes_of(self._held_files(connection), contents),
+                hashes_of(self._held_files(connection, found[0]), contents),
                 held["manifest"],
                 held.get("envelope"),
                 tuple((record["release_id"], record["manifest"]) for record in records),
@@ -176,9 +201,10 @@ class DuckDBTarget(TargetBase):
         with self._connected() as connection:
             return self._contents(connection, manifest)
 
-    def _rows(self) -> pa.Table:
+    def _rows(self, name: str) -> pa.Table:
         with self._connected() as connection:
-            return connection.sql(f"SELECT * FROM {_quoted(self.table)}").to_arrow_table()  # noqa: S608
+            table = _quoted(table_in_database(self.table, name))
+            return connection.sql(f"SELECT * FROM {table}").to_arrow_table()  # noqa: S608
 
     def _keep(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest, files: tuple[ReleaseFile, ...]) -> None:
         connection.execute(f"CREATE TABLE IF NOT EXISTS {FILES} ({_FILE_COLUMNS})")
@@ -233,17 +259,18 @@ class DuckDBTarget(TargetBase):
         return [(read_manifest(text, where), bool(current), str(text)) for text, current in rows]
 
     def _intact(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> bool:
-        return is_whole(manifest, hashes_of(self._held_files(connection), self._contents(connection, manifest)))
+        found = self._held_files(connection, manifest)
+        return is_whole(manifest, hashes_of(found, self._contents(connection, manifest)))
 
-    def _held_files(self, connection: duckdb.DuckDBPyConnection) -> list[PublishedFile]:
-        names = (self.table, f"{self.table}{ESTIMATES}")
+    def _held_files(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> list[PublishedFile]:
+        names = (*self._of(manifest), f"{self.table}{ESTIMATES}")
         return [self._file(connection, name, name) for name in names if self._exists(connection, name)]
 
-    def _file(self, connection: duckdb.DuckDBPyConnection, table: str, listed_as: str | None = None) -> PublishedFile:
+    def _file(self, connection: duckdb.DuckDBPyConnection, table: str, listed_as: str) -> PublishedFile:
         found = connection.execute(
             f"SELECT to_json(understudy_row)::VARCHAR FROM {_quoted(table)} AS understudy_row"  # noqa: S608
         )
-        return file_of(listed_as or self.table, (row[0].encode() for row in iter(found.fetchone, None)))
+        return file_of(listed_as, (row[0].encode() for row in iter(found.fetchone, None)))
 
     def _exists(self, connection: duckdb.DuckDBPyConnection, table: str) -> bool:
         query = "SELECT 1 FROM information_schema.tables WHERE table_name = ? AND table_schema = current_schema()"

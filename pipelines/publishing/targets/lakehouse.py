@@ -160,7 +160,7 @@ class LakehouseTarget(TargetBase):
                 document(records, shown, ENVELOPE),
                 tuple((read_manifest(each, self.records_at).release_id, each) for each in known if each is not None),
                 contents,
-                lambda: pa.Table.from_batches(self._batches(manifest.columns)),
+                lambda name: pa.Table.from_batches(self._batches(manifest.columns)),
                 lambda other: contents_of(records, by_id[other.name, other.release_id]),
             )
 

@@ -66,6 +66,8 @@ class StoreOfParts:
 
 
 class ObjectStoreTarget(TargetBase):
+    holds_trees = True
+
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/")
         self._store, self._root = open_store(uri, "publish.to")
@@ -112,7 +114,8 @@ class ObjectStoreTarget(TargetBase):
         with storing(place, PublishError, "writing"):
             attempt = uuid.uuid4().hex[:12]
             files = [self._put(place, f"{attempt}/{path}", content) for path, content in _papers(release)]
-            files += self._rows(place, attempt, release.rows)
+            for name, rows in release.tables.items():
+                files += self._rows(place, attempt, rows, f"data/{name}" if name else "data")
             fault_point("publish_staged")
             manifest = manifest.model_copy(update={"files": tuple(files)})
             text = json.dumps(manifest.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
@@ -130,7 +133,7 @@ class ObjectStoreTarget(TargetBase):
         """Beside the attempts, under a name that the next attempt finds: it would write the same bytes."""
         return StoreOfParts(self.uri, f"{self._place(name, release_id)}/{key[:12]}/data")
 
-    def _rows(self, place: str, attempt: str, rows: Parts) -> list[PublishedFile]:
+    def _rows(self, place: str, attempt: str, rows: Parts, into: str) -> list[PublishedFile]:
         if isinstance(rows, KeptParts) and isinstance(rows.place, StoreOfParts):
             folder = rows.place.folder.removeprefix(f"{place}/")
             return [
@@ -138,7 +141,7 @@ class ObjectStoreTarget(TargetBase):
                 for number, file in enumerate(rows.files)
             ]
         slices = (part.slice(start, ROWS_A_FILE) for part in rows for start in range(0, max(1, len(part)), ROWS_A_FILE))
-        return [self._put(place, f"{attempt}/data/{part_name(i)}", packed(piece)) for i, piece in enumerate(slices)]
+        return [self._put(place, f"{attempt}/{into}/{part_name(i)}", packed(piece)) for i, piece in enumerate(slices)]
 
     def newest(self, name: str) -> tuple[Manifest, ...]:
         """The release that the pointer names: one look, however many releases there are."""

@@ -19,7 +19,7 @@ from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.estimates import estimates_of
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.stored import StoredRelease
-from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase, table_names
 from understudy.pipelines.publishing.targets.postgresql_loading import (
     drop,
     keep_files,
@@ -42,6 +42,7 @@ from understudy.pipelines.publishing.targets.published_tables import (
     listed,
     lists,
     read_manifest,
+    table_in_database,
 )
 from understudy.pipelines.sources.databases.postgresql_connection import TERMS, connected, database_at, located
 from understudy.pipelines.spec.address import Address
@@ -49,6 +50,10 @@ from understudy.pipelines.spec.handling import PublishSpec
 from understudy.pipelines.table.in_parts import Parts
 
 _DOING = "publishing"
+_STAGED = "__staged"
+LONGEST_NAME = 63
+"""Bytes of a name that PostgreSQL keeps."""
+
 _STAGED_ESTIMATES = "understudy_estimates__staged"
 
 
@@ -57,6 +62,7 @@ class PostgresTarget(TargetBase):
 
     terms = TERMS
     holds_tensors = False
+    holds_trees = True
 
     @classmethod
     def opened(cls, publish: PublishSpec, base: Path) -> PostgresTarget:
@@ -77,6 +83,9 @@ class PostgresTarget(TargetBase):
             )
 
     def ready(self, name: str) -> None:
+        self.ready_for(name, ("",))
+
+    def ready_for(self, name: str, tables: tuple[str, ...]) -> None:
         """Asks the catalogue only: a table made as a probe would wait for whoever publishes into the schema now."""
         with connected(self.database, PublishError, _DOING) as connection:
             schema = self._schema(connection)
@@ -96,13 +105,13 @@ class PostgresTarget(TargetBase):
                     f"this role may not create tables in schema {schema} of {self.database}",
                     "grant CREATE on the schema; nothing was spent",
                 )
-            if located(connection, f"{schema}.{RELEASES}") is not None:
-                self._refuse_foreign_table(connection, schema)
-            elif located(connection, f"{schema}.{self.table}") is not None:
-                raise foreign(f"{schema}.{self.table}", str(self.database))
+            if long := [table for table in self._of(tables) if len(f"{table}{_STAGED}".encode()) > LONGEST_NAME]:
+                raise PublishError(f"{long[0]} is too long for a table's name", "shorten publish.table")
+            shown = self._shown(connection, schema)
+            self._refuse_foreign_tables(connection, schema, shown, tables)
             name = f"{self.table}{ESTIMATES}"
-            ours = (name,) if lists(self._shown(connection, schema), f"{schema}.{name}") else ()
-            for table in (RELEASES, FILES, self.table, *ours):
+            ours = (name,) if lists(shown, f"{schema}.{name}") else ()
+            for table in (RELEASES, FILES, *self._of(tables), *ours):
                 self._refuse_without_ownership(connection, schema, table)
 
     def _refuse_without_ownership(self, connection: Any, schema: str, table: str) -> None:
@@ -139,14 +148,22 @@ class PostgresTarget(TargetBase):
             if (published := self._recover(connection, schema, manifest.name, manifest.release_id)) is not None:
                 return published
             self._prepare_records(connection, schema)
-            self._refuse_foreign_table(connection, schema)
-            staged = f"{self.table}__staged"
-            load(connection, schema, staged, release.rows)
+            shown, names = self._shown(connection, schema), table_names(manifest)
+            self._refuse_foreign_tables(connection, schema, shown, names)
+            for table, rows in zip(self._of(names), release.tables.values(), strict=True):
+                load(connection, schema, f"{table}{_STAGED}", rows)
             fault_point("publish_staged")
-            file = file_of(f"{schema}.{self.table}", rows_of(connection, schema, staged))
+            files = [
+                file_of(f"{schema}.{table}", rows_of(connection, schema, f"{table}{_STAGED}"))
+                for table in self._of(names)
+            ]
             estimates = self._replace_estimates(connection, schema, release)
-            manifest = manifest.model_copy(update={"files": (file, *estimates, *listed(release.measured))})
-            swap(connection, schema, self.table, staged)
+            manifest = manifest.model_copy(update={"files": (*files, *estimates, *listed(release.measured))})
+            for table in self._of(names):
+                swap(connection, schema, table, f"{table}{_STAGED}")
+            for table in self._of(table_names(shown)) if shown is not None else ():
+                if table not in self._of(names):
+                    drop(connection, schema, table)
             text = manifest.model_dump_json()
             self._record(connection, schema, manifest, text, release)
             keep_files(connection, schema, self.table, manifest, release.measured)
@@ -220,7 +237,7 @@ class PostgresTarget(TargetBase):
             _, text, _, envelope = held
             manifest = read_manifest(text, f"{schema}.{RELEASES} at {self.database}")
             contents = kept_files(connection, schema, self.table, manifest)
-            hashes = hashes_of(self._held_files(connection, schema), contents)
+            hashes = hashes_of(self._held_files(connection, schema, manifest), contents)
             recorded = tuple(record[:2] for record in records)
             return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows, self._kept)
 
@@ -228,9 +245,13 @@ class PostgresTarget(TargetBase):
         with connected(self.database, PublishError, "reading the release") as connection:
             return kept_files(connection, self._schema(connection) or "", self.table, manifest)
 
-    def _rows(self) -> pa.Table:
+    def _rows(self, name: str) -> pa.Table:
         with connected(self.database, PublishError, "reading the rows") as connection:
-            return table_of(connection, self._schema(connection) or "", self.table)
+            return table_of(connection, self._schema(connection) or "", table_in_database(self.table, name))
+
+    def _of(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """What the tables of a release are called here."""
+        return tuple(table_in_database(self.table, name) for name in names)
 
     def newest(self, name: str) -> tuple[Manifest, ...]:
         from psycopg import sql
@@ -249,10 +270,10 @@ class PostgresTarget(TargetBase):
 
     def _intact(self, connection: Any, schema: str, manifest: Manifest) -> bool:
         contents = kept_files(connection, schema, self.table, manifest)
-        return is_whole(manifest, hashes_of(self._held_files(connection, schema), contents))
+        return is_whole(manifest, hashes_of(self._held_files(connection, schema, manifest), contents))
 
-    def _held_files(self, connection: Any, schema: str) -> list[PublishedFile]:
-        names = (self.table, f"{self.table}{ESTIMATES}")
+    def _held_files(self, connection: Any, schema: str, manifest: Manifest) -> list[PublishedFile]:
+        names = (*self._of(table_names(manifest)), f"{self.table}{ESTIMATES}")
         there = [name for name in names if located(connection, f"{schema}.{name}") is not None]
         return [file_of(f"{schema}.{name}", rows_of(connection, schema, name)) for name in there]
 
@@ -290,18 +311,14 @@ class PostgresTarget(TargetBase):
         records = located(connection, f"{schema}.{RELEASES}")
         return records is not None and connection.execute(query, [records[3]]).fetchone() is not None
 
-    def _refuse_foreign_table(self, connection: Any, schema: str) -> None:
-        from psycopg import sql
-
-        found = located(connection, f"{schema}.{self.table}")
-        if found is None:
-            return
-        ours = connection.execute(
-            sql.SQL("SELECT 1 FROM {} WHERE table_name = %s AND current").format(sql.Identifier(schema, RELEASES)),
-            [self.table],
-        ).fetchone()
-        if found[2] != "r" or not ours:
-            raise foreign(f"{schema}.{self.table}", str(self.database))
+    def _refuse_foreign_tables(
+        self, connection: Any, schema: str, shown: Manifest | None, names: tuple[str, ...]
+    ) -> None:
+        ours = () if shown is None else self._of(table_names(shown))
+        for table in self._of(names):
+            found = located(connection, f"{schema}.{table}")
+            if found is not None and (found[2] != "r" or table not in ours):
+                raise foreign(f"{schema}.{table}", str(self.database))
 
     def _record(self, connection: Any, schema: str, manifest: Manifest, text: str, release: PreparedRelease) -> None:
         from psycopg import sql

@@ -24,6 +24,11 @@ ESTIMATES = "_estimates"
 """What the name of a table with estimates ends with, after that of the published one."""
 
 
+def table_in_database(table: str, name: str) -> str:
+    """What one of several tables is called: after `publish.table`."""
+    return f"{table}_{name}" if name else table
+
+
 @dataclass(frozen=True)
 class HeldTable:
     """The release that a table is said to hold, and the hashes of what is found of it now."""
@@ -35,7 +40,7 @@ class HeldTable:
     recorded: tuple[tuple[str, str], ...] = field(repr=False)
     """Every release that was ever published into the table: its id and its manifest."""
     contents: Mapping[str, bytes] = field(repr=False)
-    rows: Callable[[], pa.Table] = field(repr=False)
+    rows: Callable[[str], pa.Table] = field(repr=False)
     kept: Callable[[Manifest], Mapping[str, bytes]] = field(repr=False)
     """The files that travelled with a release that was published into the table."""
 
