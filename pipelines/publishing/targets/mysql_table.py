@@ -143,7 +143,7 @@ class MySqlTarget(TargetBase):
         with self._connected() as connection:
             return self._contents(connection, manifest)
 
-    def _rows(self) -> pa.Table:
+    def _rows(self, name: str = "") -> pa.Table:
         with self._connected() as connection:
             found = connection.exec_driver_sql(f"SELECT * FROM {quoted(self.table)}")  # noqa: S608
             names, rows = list(found.keys()), found.fetchall()

@@ -165,7 +165,7 @@ class SqliteTarget(TargetBase):
         with self._connected() as connection:
             return self._contents(connection, manifest)
 
-    def _rows(self) -> pa.Table:
+    def _rows(self, name: str = "") -> pa.Table:
         with self._connected() as connection:
             found = connection.execute(f"SELECT * FROM {_quoted(self.table)}")  # noqa: S608
             names = [column[0] for column in found.description]
