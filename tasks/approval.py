@@ -24,7 +24,7 @@ from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.policy import Policy
 from understudy.pipelines.releasing.tokens import approver_of
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.synthetic import Synthetic
+from understudy.pipelines.table.synthetic_tree import Made
 from understudy.tasks.telling.events import announce
 from understudy.tasks.telling.reporting import artifact_key
 
@@ -53,7 +53,7 @@ def said_yes(person: str) -> Iterator[None]:
 
 
 def await_approval(
-    spec: ReleaseSpec, synthetic: Synthetic, agreements: list[Agreement], approval: Approval, books: Books
+    spec: ReleaseSpec, synthetic: Made, agreements: list[Agreement], approval: Approval, books: Books
 ) -> None:
     if spec.publish.approval != "required":
         return
@@ -67,7 +67,7 @@ def await_approval(
 
 
 def _ask(
-    spec: ReleaseSpec, synthetic: Synthetic, agreements: list[Agreement], identity: str, approvers: dict[str, str]
+    spec: ReleaseSpec, synthetic: Made, agreements: list[Agreement], identity: str, approvers: dict[str, str]
 ) -> str:
     """Pause until somebody answers; who it was, as far as that is known."""
     rows = synthetic.rows

@@ -15,7 +15,7 @@ from understudy.pipelines.releasing.making import Workers, by_threads
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.releasing.policy import Policy, scheduler_of
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.synthetic import Synthetic
+from understudy.pipelines.table.synthetic_tree import Made
 from understudy.tasks.telling.reporting import artifact_key, progress_of, report_samples
 from understudy.tasks.telling.retrying import retried
 from understudy.tasks.telling.stages import stage
@@ -25,7 +25,7 @@ GPU_TAG = "gpu"
 
 @retried
 @stage("generating")
-def generate(measured: Measurement, planned: Planned, approval: Approval, books: Books, base: Path) -> Synthetic:
+def generate(measured: Measurement, planned: Planned, approval: Approval, books: Books, base: Path) -> Made:
     name = planned.spec.name
     require_worthwhile(measured, planned)  # what would not be published need not be made
     with progress_of(f"generating {name}", artifact_key(name, "generate")) as progress:

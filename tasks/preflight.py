@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.ledger.memory import require_remembered
 from understudy.pipelines.privacy.ledger.names import parent_of
 from understudy.pipelines.publishing.targets.base import open_target
@@ -24,13 +23,14 @@ from understudy.tasks.telling.stages import stage
 def check_ready(spec: ReleaseSpec, books: Books, base: Path) -> None:
     """The target is apart from the source and could take the release, the store the measurement, neither knows more
     than the ledger that is to pay, and somebody can count."""
-    if spec.tree is not None:
-        raise SpecError("trees of tables are measured, but not published yet", "release one table")
     require_apart(spec, base)
     target = open_target(spec, base)
     require_remembered(books.ledger, books.store, parent_of(spec.privacy.account))
     require_ledger_knows(books.ledger, target, spec.name, spec.privacy.account)
-    target.ready(spec.name)
+    if spec.tables is None:
+        target.ready(spec.name)
+    else:
+        target.ready_for(spec.name, tuple(spec.tables))
     books.store.ready()
     key = key_for(books, spec.privacy.account)
     if key.new:

@@ -18,7 +18,7 @@ from understudy.pipelines.releasing.preparing import prepare_release
 from understudy.pipelines.releasing.recording import publish_recorded, recorded
 from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.synthetic import Synthetic
+from understudy.pipelines.table.synthetic_tree import Made
 from understudy.tasks.telling.events import announce
 from understudy.tasks.telling.reporting import artifact_key
 from understudy.tasks.telling.retrying import retried, unstored
@@ -39,7 +39,7 @@ def already_published(planned: Planned, approval: Approval, books: Books, base: 
 @retried
 @stage("publishing")
 def publish(
-    synthetic: Synthetic,
+    synthetic: Made,
     measured: Measurement,
     agreements: list[Agreement],
     planned: Planned,

@@ -16,7 +16,7 @@ from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.checking import require_sound
 from understudy.pipelines.releasing.planning import Planned
-from understudy.pipelines.table.synthetic import Synthetic
+from understudy.pipelines.table.synthetic_tree import Made
 from understudy.tasks.engines.expectations import expectations_failed
 from understudy.tasks.telling.stages import stage
 
@@ -24,7 +24,7 @@ from understudy.tasks.telling.stages import stage
 @task(retries=1, retry_delay_seconds=2, retry_condition_fn=lambda task, run, state: _is_not_a_verdict(state),
       persist_result=False, cache_policy=NO_CACHE)  # fmt: skip
 @stage("checking the synthetic table")
-def validate(synthetic: Synthetic, measured: Measurement, planned: Planned) -> list[Agreement]:
+def validate(synthetic: Made, measured: Measurement, planned: Planned) -> list[Agreement]:
     agreements = require_sound(synthetic, measured, planned, verdict=expectations_failed)
     fault_point("after_validate")
     return agreements

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from understudy.pipelines.releasing.domains import Known
     from understudy.pipelines.releasing.planning import Planned
     from understudy.pipelines.releasing.workspace import Workspace
-    from understudy.pipelines.table.synthetic import Synthetic
+    from understudy.pipelines.table.synthetic_tree import Made
 
 Table = Any
 """A pandas or Polars DataFrame, an Arrow table, or anything that speaks the Arrow PyCapsule interface."""
@@ -160,9 +160,15 @@ class Synthesizer:
         key_for(books, self.spec.privacy.account)  # or refuse before anything is paid
         return buy_domain(self.spec, price, lambda assumed: closing(given_source(table, assumed)), books, terms)
 
-    def sample(self, rows: int | None = None) -> pa.Table:
-        """A synthetic table of `rows` rows (by default the noisy number of rows). Free, any number of times."""
-        return self._generate(rows).table
+    def sample(self, rows: int | None = None) -> Any:
+        """A synthetic table of `rows` rows (by default the noisy number of rows). Free, any number of times.
+
+        Of several tables, a mapping by name; `rows` are then those of the root.
+        """
+        from understudy.pipelines.table.synthetic_tree import tables_of
+
+        found = {name: one.table for name, one in tables_of(self._generate(rows)).items()}
+        return found.get("", found)
 
     @property
     def known_spec(self) -> ReleaseSpec:
@@ -190,7 +196,7 @@ class Synthesizer:
         prepared = prepare_release(synthetic, fitted.measured, agreements, fitted.planned, fitted.approval, ledger)
         return Release(self, prepared)
 
-    def _generate(self, rows: int | None) -> Synthetic:
+    def _generate(self, rows: int | None) -> Made:
         from understudy.pipelines.releasing.generating import generate_rows
 
         fitted = self._require_fit()
@@ -275,9 +281,16 @@ class Release:
 
     @property
     def table(self) -> pa.Table:
-        """The synthetic rows. Standard errors that are computed from them leave out the noise: ask `estimate`, `ols` or
-        `logit` for those (docs/asking.md)."""
+        """The synthetic rows; of several tables they are in `tables`. Standard errors that are computed from them leave
+        out the noise: ask `estimate`, `ols` or `logit` for those (docs/asking.md)."""
+        if self.manifest.tables:
+            raise SpecError("the release has several tables", "take them from `tables`, by name")
         return self.prepared.table
+
+    @property
+    def tables(self) -> dict[str, pa.Table]:
+        """The rows by table; a table that is alone has the release's name."""
+        return {name or self.manifest.name: rows.table() for name, rows in self.prepared.tables.items()}
 
     @property
     def manifest(self) -> Any:
@@ -289,15 +302,10 @@ class Release:
         return str(self.prepared.card)
 
     def to_pandas(self) -> Any:
-        """As a frame, in which whole numbers stay whole where some are null."""
-        import pandas as pd
-
-        frame = self.table.to_pandas(integer_object_nulls=True)
-        for name, type_ in zip(self.table.schema.names, self.table.schema.types, strict=True):
-            if pa.types.is_integer(type_) and self.table.column(name).null_count:
-                unsigned = "U" if pa.types.is_unsigned_integer(type_) else ""
-                frame[name] = frame[name].astype(f"{unsigned}Int{type_.bit_width}")
-        return pd.DataFrame(frame)
+        """As a frame, in which whole numbers stay whole where some are null; of several tables, frames by name."""
+        if self.manifest.tables:
+            return {name: _framed(table) for name, table in self.tables.items()}
+        return _framed(self.table)
 
     def estimate(self, question: str, level: float = 0.95) -> Answers:
         """What was measured says of a question, with intervals: `mean(charge) by ward where age >= 60`. Free."""
@@ -344,6 +352,17 @@ class Release:
         require_ledger_knows(books.ledger, target, self.manifest.name, account)
         mids = [charged.mid for charged in self.manifest.guarantee.events]
         return publish_recorded(target, signed(self.prepared, books), books.ledger, account, mids).location
+
+
+def _framed(table: pa.Table) -> Any:
+    import pandas as pd
+
+    frame = table.to_pandas(integer_object_nulls=True)
+    for name, type_ in zip(table.schema.names, table.schema.types, strict=True):
+        if pa.types.is_integer(type_) and table.column(name).null_count:
+            unsigned = "U" if pa.types.is_unsigned_integer(type_) else ""
+            frame[name] = frame[name].astype(f"{unsigned}Int{type_.bit_width}")
+    return pd.DataFrame(frame)
 
 
 def synthesize(

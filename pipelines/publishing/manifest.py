@@ -12,7 +12,7 @@ from pydantic import Field
 
 from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import describe, to_json
-from understudy.pipelines.privacy.relation import Relation, Unit
+from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.privacy.stating import at_most
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.public import Public
@@ -188,11 +188,10 @@ class Manifest(Public):
 
 
 def guarantee_of(loss: Loss, spec: ReleaseSpec, events: Sequence[ChargedEvent]) -> Guarantee:
-    unit = spec.privacy.protected_unit
     return Guarantee(
-        sentence=_sentence(loss, spec.privacy.relation, unit),
+        sentence=_sentence(loss, spec.privacy.relation, spec.protects),
         relation=spec.privacy.relation,
-        unit=str(unit),
+        unit=spec.protects,
         epsilon=loss.epsilon,
         delta=loss.delta,
         accountant=loss.accountant,
@@ -267,7 +266,7 @@ def software_versions() -> dict[str, str]:
     return {"python": platform.python_version(), **found}
 
 
-def _sentence(loss: Loss, relation: Relation, unit: Unit) -> str:
+def _sentence(loss: Loss, relation: Relation, unit: str) -> str:
     epsilon, delta = at_most(loss.epsilon), at_most(loss.delta, 3)
     change = "adding or removing" if relation is Relation.ADD_REMOVE else "replacing"
     return (

@@ -12,6 +12,7 @@ from understudy.pipelines.errors import NotUnderstood, OnlyNoise, ValidationFail
 from understudy.pipelines.inference.verdict import measured_verdict
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.releasing.families import family_agreements, family_failures
 from understudy.pipelines.releasing.generating import rows_wanted
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.table.checks import Check, Checks, Verdict, breaches, checks_of
@@ -19,12 +20,13 @@ from understudy.pipelines.table.contract import contract_of
 from understudy.pipelines.table.part_checks import breaches_in_parts
 from understudy.pipelines.table.rules import broken_rows
 from understudy.pipelines.table.synthetic import Synthetic
+from understudy.pipelines.table.synthetic_tree import Made, SyntheticTree
 
 MOST_FAILURES = 10
 
 
 def require_sound(
-    synthetic: Synthetic,
+    synthetic: Made,
     measured: Measurement,
     planned: Planned,
     rows: int | None = None,
@@ -32,9 +34,14 @@ def require_sound(
 ) -> list[Agreement]:
     """How the table agrees with what was released, or ValidationFailed. `verdict` runs the checks of the contract."""
     require_worthwhile(measured, planned)
-    contract = contract_of(planned.domain, rows_wanted(rows, planned), measured.facts.get("types"))
-    failures = [str(check) for check in _failed(synthetic, checks_of(contract), verdict)]
-    agreements = [] if failures else _agreements(synthetic, measured, planned)
+    wanted = rows_wanted(rows, planned)
+    if isinstance(synthetic, SyntheticTree) or planned.spec.tree is not None:
+        failures = family_failures(synthetic, measured, planned, wanted, verdict)
+        agreements = [] if failures else family_agreements(synthetic, measured, planned)
+    else:
+        contract = contract_of(planned.domain, wanted, measured.facts.get("types"))
+        failures = [str(check) for check in _failed(synthetic, checks_of(contract), verdict)]
+        agreements = [] if failures else _agreements(synthetic, measured, planned)
     failures += [f"{each.query}: too far from its measurement" for each in agreements if not each.holds]
     if failures:
         told = "; ".join(failures[:MOST_FAILURES])

@@ -17,6 +17,7 @@ from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.publishing.part_files import PARTS, FolderOfParts, MemoryOfParts, PartPlace
 from understudy.pipelines.publishing.targets.base import open_target, release_id
 from understudy.pipelines.releasing.books import Books
+from understudy.pipelines.releasing.families import generate_families
 from understudy.pipelines.releasing.making import (
     PartMaker,
     Workers,
@@ -32,6 +33,7 @@ from understudy.pipelines.table.contract import contract_of
 from understudy.pipelines.table.finishing import finished
 from understudy.pipelines.table.in_parts import sizes_of
 from understudy.pipelines.table.synthetic import Synthetic
+from understudy.pipelines.table.synthetic_tree import Made
 
 
 def generate_rows(
@@ -42,12 +44,14 @@ def generate_rows(
     progress: Progress = lambda done, steps, note: None,
     place_of: Callable[[str], PartPlace] = lambda key: MemoryOfParts(),
     workers: Workers = by_threads,
-) -> Synthetic:
+) -> Made:
     """`rows` rows, by default as many as the spec says; `generators` is where a half-trained generator may wait.
 
     `place_of` says where the parts of a large table are kept, given what names the table that is generated.
     """
     wanted = rows_wanted(rows, planned)
+    if planned.spec.tree is not None:
+        return generate_families(measured, planned, wanted, progress)
     spec, domain, types = planned.spec, planned.domain, measured.facts.get("types")
     if isinstance(planned.method, InParts):
         total = planned.method.rows_of(measured, spec, domain) if wanted is None else wanted

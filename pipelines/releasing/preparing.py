@@ -23,15 +23,17 @@ from understudy.pipelines.counting.triples import chosen_triples
 from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.inference.verdict import measured_verdict
 from understudy.pipelines.methods.base import Agreement, MethodPlan, NoiseLine
+from understudy.pipelines.methods.tree.released import is_tree, released_tree
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.publishing.card import MeasuredColumn, render_card
+from understudy.pipelines.publishing.card import MeasuredColumn, render_tables
 from understudy.pipelines.publishing.lineage.contracts import contract_files
 from understudy.pipelines.publishing.manifest import (
     AccountState,
     ColumnFitness,
     Manifest,
+    TableFact,
     UnlistedFact,
     charged_event,
     guarantee_of,
@@ -46,16 +48,15 @@ from understudy.pipelines.publishing.targets.base import PreparedRelease, releas
 from understudy.pipelines.releasing.approving import Approval, loss_without, settled, settled_charges
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.releasing.rolling import declared_steps
-from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.fitness import fitness_of
-from understudy.pipelines.table.synthetic import Synthetic
+from understudy.pipelines.table.synthetic_tree import Made, SyntheticTree, tables_of
 
 MUCH_UNLISTED = 0.02
 """Above this share of a discovered column's rows that are `other`, people are told."""
 
 
 def prepare_release(
-    synthetic: Synthetic,
+    synthetic: Made,
     measured: Measurement,
     agreements: list[Agreement],
     planned: Planned,
@@ -63,13 +64,16 @@ def prepare_release(
     ledger: Ledger,
 ) -> PreparedRelease:
     """Manifest and card, from the ledger's own record of what was charged, not from what this run believes."""
-    spec, drawn, names = planned.spec, _as_drawn(planned, measured), synthetic.parts.schema.names
+    spec, drawn, tables = planned.spec, _as_drawn(planned, measured), tables_of(synthetic)
+    names = [
+        f"{name}.{column}" if name else column for name, one in tables.items() for column in one.parts.schema.names
+    ]
     charges = [*settled(ledger, planned.bought), *settled_charges(ledger, approval)]
     balance = ledger.balance(spec.privacy.account)
     before = loss_without(ledger, spec.privacy.account, (*planned.bought, *approval.mids))
     loss = composed_loss([c.event for c in charges], float(spec.privacy.delta), spec.privacy.relation)
     files = measured_files(measured, planned.domain, spec.privacy.protected_unit.max_rows)
-    known = _measured_columns(measured, planned.domain)
+    known = {name: _measured_columns(measured, planned, name) for name in tables}
     manifest = Manifest(
         name=spec.name,
         release_id=release_id(spec, approval.mids),
@@ -91,22 +95,54 @@ def prepare_release(
         method=spec.method.name,
         steps=drawn.steps,
         noise=noise_facts(drawn),
-        counted="entities" if counts_entities(measured) else "rows",
+        counted="entities" if counts_entities(measured) or is_tree(measured) else "rows",
         quality=quality_facts(qualities_of(measured, planned.domain)),
-        unlisted=_unlisted(known, planned),
+        unlisted=_unlisted(known.get("", {}), planned),
         left_out=tuple(name for name in planned.discovered if name not in names),
         rows=synthetic.rows,
         columns=tuple(names),
+        tables=_table_facts(synthetic, planned),
         spec_hash=approval.requests[0].spec_hash,
         spec=public_spec(spec),
         versions=software_versions(),
-        fitness=tuple(ColumnFitness(**vars(one)) for one in fitness_of(spec, planned.domain)),
+        fitness=_fitness(planned),
         verdict=verdict_fact(measured_verdict(measured, planned.domain.names)),
         measured=measured_fact(files, measured),
     )
-    card = render_card(manifest, synthetic, known, agreements, before.epsilon)
-    beside = (*files, *contract_files(manifest, spec))
-    return PreparedRelease(manifest, synthetic.parts, card, measured=beside)
+    card = render_tables(tables, known, manifest, agreements, before.epsilon)
+    rows, *more = (one.parts for one in tables.values())
+    beside = (*files, *(contract_files(manifest, spec) if spec.tables is None else ()))
+    return PreparedRelease(manifest, rows, card, measured=beside, more=tuple(more))
+
+
+def _table_facts(synthetic: Made, planned: Planned) -> tuple[TableFact, ...]:
+    """Of several tables; nothing of one that is alone."""
+    tree = planned.spec.tree
+    if tree is None or not isinstance(synthetic, SyntheticTree):
+        return ()
+    return tuple(
+        TableFact(
+            name=table.name,
+            rows=synthetic.tables[table.name].rows,
+            columns=tuple(synthetic.tables[table.name].parts.schema.names),
+            key=table.key,
+            parent=table.parent,
+            by=table.by,
+            max_rows=table.max_rows if table.parent is not None else None,
+        )
+        for table in tree.tables
+    )
+
+
+def _fitness(planned: Planned) -> tuple[ColumnFitness, ...]:
+    """What each column is good for; of several tables they are called by their table."""
+    if planned.spec.tables is None:
+        return tuple(ColumnFitness(**vars(one)) for one in fitness_of(planned.spec, planned.domain))
+    return tuple(
+        ColumnFitness(**{**vars(one), "column": f"{name}.{one.column}"})
+        for name, domain in planned.domains.items()
+        for one in fitness_of(planned.spec.table(name), domain)
+    )
 
 
 def _unlisted(known: dict[str, MeasuredColumn], planned: Planned) -> tuple[UnlistedFact, ...]:
@@ -125,6 +161,8 @@ def _as_drawn(planned: Planned, measured: Measurement) -> MethodPlan[Any]:
     """The plan with the noise of what is published: an earlier version may have drawn it by another plan, and triples
     that were chosen are known only now."""
     plan, chosen = planned.plan, chosen_triples(measured)
+    if is_tree(measured):
+        return plan
     if planned.spec.method.name == "privpgd" and plan.rows_a_count != 1.0 and not counts_entities(measured):
         plan = _of_rows(planned)
     if measured.kind != KIND and chosen is None:
@@ -156,8 +194,14 @@ def _of_rows(planned: Planned) -> MethodPlan[Any]:
     return replace(plan, steps=(*plan.steps, *declared_steps(planned.spec)))
 
 
-def _measured_columns(measured: Measurement, domain: TableDomain) -> dict[str, MeasuredColumn]:
-    """The noisy one-way shares, where the method bought one-way marginals."""
+def _measured_columns(measured: Measurement, planned: Planned, name: str) -> dict[str, MeasuredColumn]:
+    """The noisy one-way shares, where the method bought one-way marginals; of several tables, those of the root: rows
+    below it were weighed, and their shares are not those of the rows that are shown."""
+    domain = planned.domain
+    if is_tree(measured):
+        return (
+            _of_root(measured, planned) if planned.spec.tree is not None and name == planned.spec.tree.root.name else {}
+        )
     if measured.kind not in (KIND, RESIDUALS):
         return {}
     total = noisy_total(measured)
@@ -165,4 +209,16 @@ def _measured_columns(measured: Measurement, domain: TableDomain) -> dict[str, M
         domain.names[clique[0]]: MeasuredColumn(np.asarray(noisy, dtype=float) / total, std / total)
         for clique, noisy, std in released_marginals(measured)
         if len(clique) == 1
+    }
+
+
+def _of_root(measured: Measurement, planned: Planned) -> dict[str, MeasuredColumn]:
+    root = released_tree(measured).views[0]
+    total = max(1.0, root.residuals.total)
+    return {
+        planned.domains[column.table].names[column.column]: MeasuredColumn(
+            root.residuals.marginal((place,)) / total, math.sqrt(root.residuals.variance((place,))) / total
+        )
+        for place, column in enumerate(root.view.columns)
+        if column.role == "own"
     }

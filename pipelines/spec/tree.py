@@ -110,7 +110,7 @@ class TableSpec(Public):
             if isinstance(column, TensorColumn | OpenColumn):
                 kind = "tensors" if isinstance(column, TensorColumn) else "columns that are left open"
                 raise ValueError(f"{name!r}: {kind} cannot be copied in a release of several tables")
-        for name in self.keys:
+        for name in self.key_columns:
             if not isinstance(self.columns.get(name, IdentifierColumn(type="identifier")), IdentifierColumn):
                 raise ValueError(f"the key column {name!r} cannot be modelled; leave it out of `columns`")
         if all(_is_not_modelled(column) for column in self.columns.values()):
@@ -120,14 +120,14 @@ class TableSpec(Public):
         return self
 
     @property
-    def keys(self) -> tuple[str, ...]:
+    def key_columns(self) -> tuple[str, ...]:
         """Its own key and its parent's, as far as it has them."""
         return tuple(name for name in (self.key, self.parent.by if self.parent else None) if name is not None)
 
     @property
     def published(self) -> dict[str, Any]:
         """All its columns, keys first: those are published as fresh ids."""
-        keys = {name: IdentifierColumn(type="identifier", action="surrogate") for name in self.keys}
+        keys = {name: IdentifierColumn(type="identifier", action="surrogate") for name in self.key_columns}
         return {**keys, **{name: column for name, column in self.columns.items() if name not in keys}}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from understudy.pipelines.table.synthetic import Synthetic
 
@@ -15,5 +16,15 @@ class SyntheticTree:
     tables: Mapping[str, Synthetic]
 
     @property
-    def rows(self) -> dict[str, int]:
-        return {name: each.table.num_rows for name, each in self.tables.items()}
+    def rows(self) -> int:
+        """Of all tables together."""
+        return sum(each.rows for each in self.tables.values())
+
+
+Made: TypeAlias = Synthetic | SyntheticTree
+"""What a release publishes: one table, or several at once."""
+
+
+def tables_of(made: Made) -> Mapping[str, Synthetic]:
+    """By name; a table that is alone has the empty one."""
+    return made.tables if isinstance(made, SyntheticTree) else {"": made}

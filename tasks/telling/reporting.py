@@ -24,7 +24,7 @@ from understudy.pipelines.privacy.ledger.ledger import Balance
 from understudy.pipelines.privacy.stating import left_text, spent_text
 from understudy.pipelines.publishing.samples import sample_grid
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.synthetic import Synthetic
+from understudy.pipelines.table.synthetic_tree import Made, SyntheticTree
 
 SECONDS_BETWEEN_UPDATES = 2.0
 MOST_ROWS = 200
@@ -80,8 +80,10 @@ def report_plan(spec: ReleaseSpec, plan: MethodPlan[Any]) -> None:
     )
 
 
-def report_samples(spec: ReleaseSpec, synthetic: Synthetic) -> None:
+def report_samples(spec: ReleaseSpec, synthetic: Made) -> None:
     """A few synthetic pictures as an image artifact, if there are any; small, since Prefect's database keeps it."""
+    if isinstance(synthetic, SyntheticTree):
+        return  # several tables hold no pictures
     for columns in (10, 5, 2):
         grid = sample_grid(synthetic.shown, synthetic.domain, columns, SAMPLE_PIXELS)
         if grid is None:

@@ -35,7 +35,7 @@ def generate_from(
     click.echo(
         f"spent      nothing: {charge.stage} of {charge.release}, snapshot {charge.snapshot}, was paid for before"
     )
-    click.echo(f"published  {synthetic.rows:,} rows x {len(synthetic.parts.schema)} columns")
+    click.echo(f"published  {published.manifest.rows:,} rows x {len(published.manifest.columns)} columns")
     tell_alarms(published)
     click.echo(f"where      {published.location}")
     return published

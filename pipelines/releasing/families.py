@@ -1,0 +1,133 @@
+"""A release of several tables, or of a flat one that keeps its entities, once it is measured: generated and checked.
+
+Post-processing of released numbers. The random stream is derived from them, so that a run that was killed makes the
+same tables again, with the same keys.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.pipelines.counting.lifted import Residuals
+from understudy.pipelines.counting.tree.counting import LocalTree
+from understudy.pipelines.counting.workload import Clique
+from understudy.pipelines.methods.base import Agreement, Progress
+from understudy.pipelines.methods.tree.generating.tables import generate_flat, generate_tables
+from understudy.pipelines.methods.tree.released import ReleasedView, released_tree
+from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.releasing.making import generation_key
+from understudy.pipelines.releasing.planning import Planned
+from understudy.pipelines.sources.tree.opening import tree_of_frames
+from understudy.pipelines.spec.tree import ROWS, Tree
+from understudy.pipelines.table.checks import Checks, HasRows, Verdict, checks_of
+from understudy.pipelines.table.contract import TableContract, contract_of
+from understudy.pipelines.table.synthetic_tree import Made, SyntheticTree, tables_of
+from understudy.pipelines.table.tree_checks import tree_breaches, tree_checks
+
+MODEL_SLACK = 0.08
+"""How far, beside noise, a fitted table may lie from what was measured: children are fitted under fixed parents."""
+
+NOISE_DEVIATIONS = 6
+
+
+def generate_families(measured: Measurement, planned: Planned, roots: int | None, progress: Progress) -> Made:
+    """So many roots with everything below them, by default as many as were measured."""
+    spec, released = planned.spec, released_tree(measured)
+    assert spec.tree is not None
+    stream = np.random.SeedSequence(int(generation_key(measured, spec, planned.domain, roots or 0), 16))
+    types = measured.facts.get("types")
+    progress(0, 1, "")
+    made: Made
+    if spec.tree.is_implied:
+        made = generate_flat(released, spec, planned.domain, roots, stream, types)
+    else:
+        made = generate_tables(released, spec, roots, stream, types)
+    progress(1, 1, "")
+    return made
+
+
+def family_failures(
+    made: Made, measured: Measurement, planned: Planned, roots: int | None, verdict: Verdict
+) -> list[str]:
+    """What is broken, in words: the contract of each table, and what holds between them."""
+    spec, types = planned.spec, measured.facts.get("types") or {}
+    assert spec.tree is not None
+    failures = []
+    for name, synthetic in tables_of(made).items():
+        of_table = types.get(name) if isinstance(made, SyntheticTree) else types
+        exactly = roots if name == spec.tree.root.name else None
+        contract = _keys_may_repeat(contract_of(synthetic.domain, exactly, of_table), spec.tree, name or ROWS)
+        checks = _may_be_empty(checks_of(contract)) if name and name != spec.tree.root.name else checks_of(contract)
+        failures += [f"{name}.{check}" if name else str(check) for check in verdict(synthetic.table, checks)]
+    if failures:
+        return failures
+    constant = [name for name in spec.privacy.unit.columns or () if name in planned.domain.published_names]
+    checks_between = [
+        check for check in tree_checks(spec.tree, constant) if _is_published(check.table, check_columns(check), made)
+    ]
+    return [str(check) for check in tree_breaches(_by_name(made), checks_between)]
+
+
+def check_columns(check: object) -> tuple[str, ...]:
+    """The columns that a check between tables looks at in its own table."""
+    return tuple(str(value) for key, value in vars(check).items() if key in ("key", "by", "column") and value)
+
+
+def family_agreements(made: Made, measured: Measurement, planned: Planned) -> list[Agreement]:
+    """How far the tables lie from every marginal of every view, counted as private ones are, by the same code."""
+    spec, released = planned.spec, released_tree(measured)
+    assert spec.tree is not None
+    tables = made.shown if not isinstance(made, SyntheticTree) else _by_name(made)
+    ticks = int(measured.facts["ticks"])
+    counted = LocalTree(tree_of_frames(tables, spec), spec.tree, planned.domains, b"synthetic")
+    return [each for view in released.views for each in _of_view(view, counted, ticks)]
+
+
+def _of_view(view: ReleasedView, counted: LocalTree, ticks: int) -> list[Agreement]:
+    asked = list(view.view.asked)
+    found = [table / ticks for table in counted.counts(view.view, asked, ticks)]
+    fitted = max([float(table.sum()) for table in found], default=0.0)
+    roots, residuals = max(1.0, view.residuals.total), view.residuals
+    return [
+        Agreement(
+            view.view.title(clique, counted.domains),
+            float(np.abs(table / max(fitted, 1e-9) - residuals.marginal(clique) / roots).sum() / 2),
+            _noise(residuals, clique) / roots + MODEL_SLACK,
+        )
+        for clique, table in zip(asked, found, strict=True)
+    ]
+
+
+def _noise(residuals: Residuals, clique: Clique) -> float:
+    """Half the L1 norm that noise hardly exceeds."""
+    cells = math.prod(residuals.sizes[column] for column in clique)
+    mean = cells * math.sqrt(2 / math.pi)
+    deviation = math.sqrt(residuals.noise_cells(clique) * (1 - 2 / math.pi))
+    return math.sqrt(residuals.variance(clique)) * (mean + NOISE_DEVIATIONS * deviation) / 2
+
+
+def _keys_may_repeat(contract: TableContract, tree: Tree, name: str) -> TableContract:
+    """The key of the parent stands in as many rows as it has children."""
+    by = tree.table(name).by
+    columns = tuple(replace(each, unique=False) if each.name == by else each for each in contract.columns)
+    return replace(contract, columns=columns)
+
+
+def _may_be_empty(checks: Checks) -> Checks:
+    """Of a table below the root: nobody may have any of its rows."""
+    return Checks(checks.form, tuple(check for check in checks.values if not isinstance(check, HasRows)))
+
+
+def _by_name(made: Made) -> Mapping[str, pa.Table]:
+    return {name or ROWS: synthetic.table for name, synthetic in tables_of(made).items()}
+
+
+def _is_published(table: str, columns: Sequence[str], made: Made) -> bool:
+    """Entities of a flat table may be dropped from the copy; then nothing between its rows can be seen."""
+    found = _by_name(made).get(table)
+    return found is not None and all(column in found.column_names for column in columns)
