@@ -81,7 +81,8 @@ def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *,
     margin = 8 + 6 * max((len(name) for name in rows), default=0)
     header = 10 + 5 * max((len(name) for name in columns), default=0)
     width, height = margin + cell * len(columns) + 40, header + cell * len(rows) + 4
-    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" xmlns="http://www.w3.org/2000/svg">']
+    shown = f"max-width: {2 * width}px"  # few columns need no wide page
+    parts = [f'<svg viewBox="0 0 {width} {height}" style="{shown}" role="img" xmlns="http://www.w3.org/2000/svg">']
     for column, name in enumerate(columns):
         x = margin + cell * (column + 0.5)
         parts.append(

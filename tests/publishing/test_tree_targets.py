@@ -1,0 +1,156 @@
+"""Several tables of a release: all of them are shown, or all of the release before, wherever it is killed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from tests.trees import clinic
+from tests.warehouse import Warehouse
+from understudy.pipelines.errors import PublishError, SpecError
+from understudy.pipelines.publishing.manifest import TableFact
+from understudy.pipelines.publishing.signing import SigningKey
+from understudy.pipelines.publishing.targets.base import PreparedRelease, check_target, open_target
+from understudy.pipelines.publishing.verifying import stored_release, verify_release
+from understudy.pipelines.spec.handling import PublishSpec
+from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.in_parts import Parts
+from understudy.testing.tables import COLUMNS, spec_of_columns
+from understudy.testing.targets import TargetContract, _file_of, _lines_in_a_fork, _new_key, _rows
+
+KILLS = 8
+
+
+def family(
+    number: int, key: SigningKey | None = None, tables: tuple[str, ...] = ("homes", "people")
+) -> PreparedRelease:
+    """The number-th release of two tables; each has rows that no other release has."""
+    alone = TargetContract.release(None, number, key)  # type: ignore[arg-type]  # it looks at nothing of the contract
+    rows = {
+        "homes": pa.table({"home": [1, 2, 3], "rooms": [number] * 3}),
+        "people": pa.table({"home": [1, 1, 3], "person": [1, 2, 3], "age": [number] * 3}),
+        "pets": pa.table({"person": [1], "name": [f"pet {number}"]}),
+    }
+    facts = [TableFact(name=name, rows=len(rows[name]), columns=tuple(rows[name].column_names)) for name in tables]
+    first, *more = (Parts.of(rows[name]) for name in tables)
+    manifest = alone.manifest.model_copy(update={"tables": tuple(facts)})
+    return replace(alone, manifest=manifest, rows=first, more=tuple(more))
+
+
+def held(release: PreparedRelease) -> dict[str, Any]:
+    return {name: _rows(rows.table()) for name, rows in release.tables.items()}
+
+
+class _Trees(ABC):
+    @abstractmethod
+    def describe(self, place: Path) -> PublishSpec: ...
+
+    @abstractmethod
+    def where(self, place: Path) -> str:
+        """Where readers look for the newest release."""
+
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> Path:
+        (tmp_path / "place").mkdir()
+        return tmp_path / "place"
+
+    def open(self, place: Path) -> Any:
+        spec = spec_of_columns(COLUMNS).model_copy(update={"publish": self.describe(place)})
+        return open_target(spec, place)
+
+    def shown(self, place: Path) -> dict[str, Any]:
+        return {name: _rows(table) for name, table in stored_release(self.where(place)).tables().items()}
+
+    def test_all_tables_are_read_back_and_checked(self, place: Path) -> None:
+        key = _new_key()
+        release = family(1, key)
+        self.open(place).ready_for("contract", ("homes", "people"))
+        self.open(place).publish(release)
+        assert self.shown(place) == held(release)
+        certificate = verify_release(self.where(place), [key.public])
+        assert certificate.holds, certificate.findings
+        with pytest.raises(SpecError, match="several tables"):
+            stored_release(self.where(place)).table()
+
+    def test_the_next_release_replaces_all_of_them(self, place: Path) -> None:
+        self.open(place).publish(family(1, tables=("homes", "people", "pets")))
+        self.open(place).publish(family(2))
+        assert self.shown(place) == held(family(2))
+        again = self.open(place).publish(family(1, tables=("homes", "people", "pets")))
+        assert again.manifest.release_id == "2026-01-abc"
+        assert self.shown(place) == held(family(2))
+
+    def test_killed_anywhere_all_tables_are_old_or_all_are_new(self, tmp_path: Path) -> None:
+        first = tmp_path / "whole"
+        first.mkdir()
+        self.open(first).publish(family(1))
+        file = _file_of(type(self.open(first)))
+        lines = _lines_in_a_fork(partial(self._publish, first), file, None)
+        assert lines
+        assert self.shown(first) == held(family(2))
+        for line in sorted({1 + number * (lines - 1) // (KILLS - 1) for number in range(KILLS)}):
+            place = tmp_path / f"killed-{line}"
+            place.mkdir()
+            self.open(place).publish(family(1))
+            assert _lines_in_a_fork(partial(self._publish, place), file, line) is None
+            assert self.shown(place) in (held(family(1)), held(family(2))), f"killed at line {line} of {lines}"
+            self._publish(place)
+            assert self.shown(place) == held(family(2)), f"not mended after a kill at line {line} of {lines}"
+
+    def _publish(self, place: Path) -> None:
+        self.open(place).publish(family(2))
+
+
+class TestDirectory(_Trees):
+    def describe(self, place: Path) -> PublishSpec:
+        return PublishSpec(to="releases")
+
+    def where(self, place: Path) -> str:
+        return str(place / "releases" / "contract")
+
+
+class TestDuckDB(_Trees):
+    def describe(self, place: Path) -> PublishSpec:
+        return PublishSpec(to="duckdb:///out.duckdb", table="copies")
+
+    def where(self, place: Path) -> str:
+        return f"duckdb:///{place / 'out.duckdb'}#copies"
+
+    def test_another_s_table_of_such_a_name_is_refused_before_and_never_replaced(self, place: Path) -> None:
+        with duckdb.connect(place / "out.duckdb") as connection:
+            connection.execute("CREATE TABLE copies_people AS SELECT 42 AS theirs")
+        with pytest.raises(PublishError, match="copies_people"):
+            self.open(place).ready_for("contract", ("homes", "people"))
+        with pytest.raises(PublishError, match="copies_people"):
+            self.open(place).publish(family(1))
+        with duckdb.connect(place / "out.duckdb") as connection:
+            assert connection.execute("SELECT theirs FROM copies_people").fetchall() == [(42,)]
+
+
+class TestPostgreSQL(_Trees):
+    @pytest.fixture(autouse=True)
+    def _server(self, warehouse: Warehouse) -> None:
+        self.warehouse = warehouse
+
+    def describe(self, place: Path) -> PublishSpec:
+        return PublishSpec(to=self.warehouse.uri, table=f"{self.warehouse.schema}.{place.name.replace('-', '_')}")
+
+    def where(self, place: Path) -> str:
+        return f"{self.warehouse.uri}#{self.warehouse.schema}.{place.name.replace('-', '_')}"
+
+    def test_names_that_the_database_would_cut_are_refused_before_anything_is_paid(self, place: Path) -> None:
+        with pytest.raises(PublishError, match="too long"):
+            self.open(place).ready_for("contract", ("homes", "p" * 60))
+
+
+def test_a_target_that_commits_one_table_at_a_time_is_refused_by_the_plan() -> None:
+    spec: ReleaseSpec = clinic(publish={"to": "delta:///somewhere"})
+    with pytest.raises(SpecError, match="all at once or not at all"):
+        check_target(spec)
