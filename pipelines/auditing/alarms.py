@@ -50,6 +50,7 @@ from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
 from understudy.pipelines.releasing.generating import generate_rows
 from understudy.pipelines.releasing.planning import Planned, plan_release
+from understudy.pipelines.table.synthetic_tree import tables_of
 
 EPSILONS = ("1", "10", "none")
 CROWD, CANDIDATES, ROWS = 24, 20, 20
@@ -223,7 +224,8 @@ def _values_of_first(scene: Scene) -> list[tuple[str, Any]]:
 
 def _rows(scene: Scene, truth: bool, seed: int) -> np.ndarray:
     _, found = _sold(scene, scene.with_candidate(0) if truth else scene.without, seed)
-    return points(generate_rows(found, scene.planned, None, ROWS).table, scene.people)
+    [made] = tables_of(generate_rows(found, scene.planned, None, ROWS)).values()
+    return points(made.table, scene.people)
 
 
 def _told_by_rows(scene: Scene, rows: Sequence[Sequence[np.ndarray]]) -> int:
