@@ -13,6 +13,9 @@ intervals of a statistics package, computed from synthetic rows, hold the same c
 `coverage.logit.<set>.<coefficient>.held` and `.width`: logistic regression at epsilon 1, each release with rows of its
 own; the peer is how often what a statistics package computes from those rows holds the same coefficient.
 
+`coverage.trend.<kind>.quiet`: of a population that does not change (PUMS, 10,000 rows a period drawn anew, epsilon 1),
+how many changes from one period to the next are told as none.
+
 `coverage.income-gap`: mean income of men less that of women, on 7,400 rows and 24 columns (NIST national 2019) at
 epsilon 1: `.held` for what the binned table answers and `.held_real` for its incomes before binning.
 """
@@ -34,14 +37,14 @@ import pyarrow as pa
 
 from benchmarks.support.figures import Figures
 from benchmarks.support.strategies import DELTA, grid, residual_draws
-from benchmarks.support.tables import CodedTable, load_tables, workers
+from benchmarks.support.tables import CodedTable, load_tables, people, workers
 from understudy.pipelines.counting.counting import count_marginals
 from understudy.pipelines.counting.mechanism import noise_multiplier
 from understudy.pipelines.counting.released import RESIDUALS, residual_facts, residuals_by_name
 from understudy.pipelines.counting.residuals import differences
 from understudy.pipelines.counting.shares import subsets
 from understudy.pipelines.errors import SpecError
-from understudy.pipelines.inference.answers import Answer
+from understudy.pipelines.inference.answers import Answer, Answers
 from understudy.pipelines.inference.axes import group_value
 from understudy.pipelines.inference.estimating import Told, estimate
 from understudy.pipelines.inference.features import parse_formula
@@ -50,6 +53,7 @@ from understudy.pipelines.inference.logistic import logit
 from understudy.pipelines.inference.question import parse_question
 from understudy.pipelines.inference.regression import ols
 from understudy.pipelines.inference.residuals import residuals_of
+from understudy.pipelines.inference.trends import Trend
 from understudy.pipelines.inference.verdict import verdict_of
 from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
 from understudy.pipelines.methods.privpgd.engine import synthesize
@@ -68,6 +72,7 @@ MOST_GROUPS = 45
 SMALL = 0.01
 GAP_ROWS = 7_400
 REGRESSED = 3
+LOOKS, PERIOD_ROWS = 5, 10_000
 COUNTS = 20
 """The number of rows is one number a release: it is drawn as many times as often, by itself."""
 Group = tuple[Any, ...]
@@ -103,8 +108,11 @@ def run(args: argparse.Namespace) -> None:
             _regress(table, figures, args)
         if table.name in LOGISTIC and figures.wants(f"coverage.logit.{table.name}."):
             _regress_logistic(table, figures, args.logistic)
-    if figures.wants("coverage.income-gap.") and (people := national_income(args.data)) is not None:
-        _income_gap(*people, figures, args.releases)
+    everybody = people(args.data)
+    if everybody is not None and figures.wants("coverage.trend."):
+        _constant(everybody, figures, LOOKS * args.releases)
+    if figures.wants("coverage.income-gap.") and (earners := national_income(args.data)) is not None:
+        _income_gap(*earners, figures, args.releases)
 
 
 def _cover(table: CodedTable, figures: Figures, args: argparse.Namespace) -> None:
@@ -358,6 +366,33 @@ def _by_row(
         else:
             parts += [(codes[:, place] == code).astype(float) for code in range(1, columns[place].size)]
     return np.stack(parts, axis=1), codes[:, table.columns.index(wanted)].astype(float)
+
+
+CONSTANT = {
+    "count": "count by MAR",
+    "share": "share(HICOV = 1) by RAC1P",
+    "mean": "mean(AGEP) by SEX",
+    "quantile": "median(AGEP) by SEX",
+    "cells": "count by ESR where DIS = 1",
+}
+
+
+def _constant(table: CodedTable, figures: Figures, looks: int) -> None:
+    columns, rng = domain_of(table), np.random.default_rng(3)
+    asked = {kind: parse_question(text) for kind, text in CONSTANT.items()}
+    sets = [tuple(sorted(table.columns.index(name) for name in question.names)) for question in asked.values()]
+    needed = {subset for clique in sets for subset in subsets(clique)}
+    quiet = defaultdict(list)
+    for _ in range(looks):
+        told = []
+        for _period in range(2):
+            rows = table.codes[rng.integers(0, len(table.codes), rng.poisson(PERIOD_ROWS))]
+            told.append(Told(residual_draws(table, rows, 1.0, needed)(), columns))
+        for kind, question in asked.items():
+            periods = [(str(place), Answers(question, estimate(question, each))) for place, each in enumerate(told)]
+            quiet[kind] += [not change.shows for change in Trend(question, tuple(periods)).changes]
+    for kind, found in quiet.items():
+        figures.show(f"coverage.trend.{kind}.quiet", float(np.mean(found)))
 
 
 def national_income(data: Path) -> tuple[ReleaseSpec, pa.Table] | None:

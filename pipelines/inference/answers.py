@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from understudy.pipelines.inference.intervals import Interval
-from understudy.pipelines.inference.question import Question
+from understudy.pipelines.inference.question import Question, worded
 
 LEVEL = 0.95
 
@@ -85,7 +85,7 @@ class Answers:
     def sentence(self, answer: Answer) -> str:
         against = answer.group.get("against")
         named = [f"{name} {_called(value)}" for name, value in answer.group.items() if name != "against"]
-        of = f" of {', '.join(named)}" if named else ""
+        of = f" for {', '.join(named)}" if named else ""
         versus = f" against {_called(against)}" if "against" in answer.group else ""
         what = f"{_measure(self.question)}{of}{versus}"
         if answer.estimate is None:
@@ -116,7 +116,9 @@ def told(value: float) -> str:
 def _measure(question: Question) -> str:
     measure = question.measure
     kind = f"quantile {measure.level:g}" if measure.kind == "quantile" else measure.kind
-    contrast = f"{question.contrast.kind} of the " if question.contrast else ""
+    contrast = f"{question.contrast.kind} in the " if question.contrast else ""
+    if measure.condition is not None:
+        return f"{contrast}{kind} with {worded(measure.condition)}"
     return contrast + (f"{kind} of {measure.column}" if measure.column else kind)
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.inference.answers import LEVEL, Answer
+from understudy.pipelines.inference.answers import told as written
 from understudy.pipelines.inference.axes import Axis, code_of, group_value
 from understudy.pipelines.inference.intervals import Bins, Interval, deviations, of_quantile, quantile
 from understudy.pipelines.inference.question import Question
@@ -36,6 +37,7 @@ MOST_COMPARED = 3000
 def estimate(question: Question, told: Told, level: float = LEVEL) -> tuple[Answer, ...]:
     """Of a question without `unknown` columns; NotMeasured if some of them were not measured together."""
     asked = _Asked(question, told)
+    asked.require_some()
     z = deviations(level)
     if question.measure.kind == "quantile":
         return tuple(asked.quantiles(z))
@@ -61,6 +63,18 @@ class _Asked(QuestionSums):
         some = np.transpose(some, [left.index(c) for c in grouping.columns])
         sizes = [math.prod(self.told.columns[c].size for c in part) for part in (grouping.outer, grouping.inner)]
         return np.asarray(some.reshape(sizes) > 0)
+
+    def require_some(self) -> None:
+        """SpecError if no row can meet the condition, whatever the table."""
+        if self.where.any():
+            return
+        ends = [
+            f"{axis.column.name} from {written(float(np.nanmin(axis.low)))} to {written(float(np.nanmax(axis.last)))}"
+            for axis in self.axes
+            if axis.column.kind in ("integer", "number")
+        ]
+        declared = f" (it declares {', '.join(ends)}; values beyond count as the nearest)" if ends else ""
+        raise SpecError("no row can meet that condition", f"ask about values that the release can have{declared}")
 
     def _named(self, columns: Sequence[int], codes: Sequence[int]) -> dict[str, Any]:
         described = [self.told.columns[c] for c in columns]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 import duckdb
@@ -76,7 +77,10 @@ def answer_from_rows(
     """`columns` are those that were measured, `total` the measured number of rows."""
     missing = [name for name in question.names if name not in rows.column_names]
     if missing:
-        raise SpecError(f"the release has no column {missing[0][:60]!r}", f"it has {', '.join(rows.column_names[:30])}")
+        near = get_close_matches(missing[0], rows.column_names, 1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        listed = ", ".join(rows.column_names[:30])
+        raise SpecError(f"the release has no column {missing[0][:60]!r}", f"{meant}it has {listed}")
     if question.contrast is not None and question.measure.kind == "quantile":
         raise SpecError("quantiles of groups are not compared", "ask for the quantiles by group")
     kept = rows.select(list(question.names)) if question.names else rows

@@ -152,6 +152,27 @@ def pieces(condition: Condition | None) -> list[Compare | IsNull | Truth]:
             return [condition]
 
 
+def worded(condition: Condition) -> str:
+    """As it might have been asked."""
+    match condition:
+        case Not(of):
+            return f"not {_inner(of)}"
+        case All(parts):
+            return " and ".join(_inner(part) for part in parts)
+        case Any_(parts):
+            return " or ".join(_inner(part) for part in parts)
+        case IsNull(column):
+            return f"{column} is null"
+        case Truth(column):
+            return column
+        case Compare(column, operator, value):
+            return f"{column} {operator} {value}"
+
+
+def _inner(condition: Condition) -> str:
+    return f"({worded(condition)})" if isinstance(condition, All | Any_) else worded(condition)
+
+
 def parse_question(text: str) -> Question:
     if len(text) > MOST_LETTERS:
         raise SpecError(f"a question has at most {MOST_LETTERS} letters", EXAMPLE)

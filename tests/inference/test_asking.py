@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 
 from tests.cli.test_verifying import said
+from tests.inference.tables import some_codes, told_of
 from tests.warehouse import Warehouse
 from understudy import Release, open_release, synthesize
 from understudy.pipelines.errors import SpecError, ValidationFailed
+from understudy.pipelines.inference.asking import Asked
 from understudy.pipelines.publishing.measured import NUMBERS
 
 SPEC: dict[str, Any] = {
@@ -219,3 +221,18 @@ def test_a_number_of_rows_that_is_not_public_ends_halfway_between_whole_ones(mad
     assert answer.estimate == round(answer.estimate or 0.0)
     assert answer.interval.high - answer.interval.low > 2 * 1.96 * 0.1 * std
     assert answer.interval.high - answer.estimate == pytest.approx(answer.estimate - answer.interval.low)
+
+
+def test_a_condition_that_no_row_can_meet_is_an_error_that_says_what_the_release_can_have() -> None:
+    for text in ("count where age > 70", "mean(age) by sex where age > 70", "share by sex where age > 70"):
+        with pytest.raises(SpecError, match="no row can meet") as refused:
+            Asked(told_of(some_codes(50, 1)), lambda: pytest.fail("no row is needed")).answer(text)
+        assert "age from 0 to 3" in refused.value.fix
+
+
+def test_sentences_name_what_a_share_is_of_and_the_group() -> None:
+    asked = Asked(told_of(some_codes(500, 1)), lambda: pytest.fail("no row is needed"))
+    assert str(asked.answer("share(smoker or age >= 2)")).startswith("share with smoker or age >= 2: 0.")
+    assert "\nmean of age for sex M: " in str(asked.answer("mean(age) by sex"))
+    first = str(asked.answer("share(not (smoker and smoker is not null)) by ward difference")).splitlines()[0]
+    assert first.startswith("difference in the share with not (smoker and not smoker is null) for ward B against A: ")
