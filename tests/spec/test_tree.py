@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect.utilities.collections import visit_collection
 from pydantic import ValidationError
 
 from tests.trees import CLINIC, clinic, flat
@@ -59,6 +60,15 @@ def test_a_spec_of_tables_survives_being_written_down():
     again = ReleaseSpec.model_validate(spec.model_dump(mode="json", by_alias=True))
     assert again == spec
     assert again.hash == spec.hash
+
+
+def test_an_orchestrator_can_look_through_the_spec():
+    """Prefect makes a dictionary of every part of a flow's parameters."""
+    spec = clinic()
+    assert spec.tables is not None
+    assert dict(spec.tables["visits"])["max_rows"] == 3
+    looked = visit_collection(spec, visit_fn=lambda part: part, return_data=True)
+    assert looked == spec
 
 
 def test_the_hash_knows_what_is_measured_and_nothing_else():
