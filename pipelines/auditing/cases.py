@@ -103,7 +103,7 @@ ALARMED = ("privpgd, three columns", "gaussian, fixed centre", "kernel", "mixing
 """One of each method, for the attacks that people fear."""
 
 PRINCIPAL = ("privpgd, three columns", "gaussian, fixed centre", "kernel", "mixing")
-"""One of each mechanism whose worst case is told apart as often as is asked for; the others a twentieth as often."""
+"""One of each mechanism whose worst case is told apart as often as is asked for; the others a fiftieth as often."""
 
 
 @lru_cache(maxsize=64)

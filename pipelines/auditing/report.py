@@ -76,13 +76,13 @@ def audit(
     tries: int = 0,
 ) -> Report:
     """Attack each release: `pairs` neighbours a method, shared by its releases, and `releases` of a worst case each; a
-    twentieth of them where others are principal. With `tries`, so many of each feared attack on every method, and one
+    fiftieth of them where others are principal. With `tries`, so many of each feared attack on every method, and one
     release with twenty canaries for each of them."""
     start, audited = time.monotonic(), []
     by_method = Counter(map(_method, releases_of.values()))
     for name, planned in releases_of.items():
         share = -(-pairs // by_method[_method(planned)])
-        often = releases if name in principal or not principal else releases // 20
+        often = releases if name in principal or not principal else releases // 50
         audited.append(_audited(name, planned, share, often, seed))
         tell(one_line(audited[-1]))
     found = Report(subject, seed, tuple(audited), time.monotonic() - start, dt.datetime.now(dt.UTC))

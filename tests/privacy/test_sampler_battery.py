@@ -69,6 +69,41 @@ def test_long_streams_of_words_show_no_pattern() -> None:
         assert abs(same - count / 2) < 5 * np.sqrt(count / 4), lag
 
 
+def test_runs_ranks_birthdays_and_distances_of_the_stream_are_those_of_coins() -> None:
+    """Runs of bits (Wald & Wolfowitz), ranks of 32 x 32 matrices of bits and birthday spacings (Marsaglia), and words
+    that come twice."""
+    words = operating_system_randomness().words(2**22)
+    bits = np.unpackbits(words[: 2**20].view(np.uint8))
+    ones, count = int(bits.sum()), len(bits)
+    expected = 2 * ones * (count - ones) / count + 1
+    runs = 1 + int((bits[1:] != bits[:-1]).sum())
+    assert abs(runs - expected) < 5 * np.sqrt((expected - 1) * (expected - 2) / (count - 1))
+    assert len(np.unique(words)) == len(words)  # 2^43 pairs of 2^64: one in two million
+    ranks = np.bincount([rank_of(rows) for rows in words.view(np.uint32)[: 32 * 20_000].reshape(-1, 32)], minlength=33)
+    chances = np.array([0.2887880952, 0.5775761902, 0.1283502645])  # of 32, 31 and 30 (Marsaglia & Tsay 1985)
+    found = np.array([ranks[32], ranks[31], ranks[30], ranks[:30].sum()])
+    assert stats.chisquare(found, 20_000 * np.append(chances, 1 - chances.sum())).pvalue > RARE
+    # 512 birthdays in a year of 2^24 days: spacings that come again are Poisson with mean 512^3 / 2^26 = 2.
+    years = (words[: 512 * 4000] >> np.uint64(40)).astype(np.int64).reshape(4000, 512)
+    spacings = np.sort(np.diff(np.sort(years, axis=1), axis=1), axis=1)
+    again = (np.diff(spacings, axis=1) == 0).sum(axis=1)
+    counted = np.bincount(np.minimum(again, 8), minlength=9)
+    wanted = 4000 * np.append(stats.poisson.pmf(np.arange(8), 2.0), stats.poisson.sf(7, 2.0))
+    assert stats.chisquare(counted, wanted).pvalue > RARE
+
+
+def rank_of(rows: np.ndarray) -> int:
+    """Of a square matrix over two elements, its rows as whole numbers."""
+    left, rank = [int(row) for row in rows], 0
+    while left:
+        pivot = left.pop()
+        if pivot:
+            rank += 1
+            low = pivot & -pivot
+            left = [row ^ pivot if row & low else row for row in left]
+    return rank
+
+
 def test_processes_that_were_forked_never_share_words() -> None:
     """Neither short requests nor stretched ones: there is no state that a fork could copy."""
     seen: set[bytes] = set()

@@ -25,7 +25,7 @@ A_TRY = 100
 
 def run_audit(spec: Path | None, pairs: int, releases: int, seed: int, out: Path, at: datetime | None) -> None:
     if spec is None:
-        tries = min(releases // A_TRY, 60)
+        tries = min(releases // A_TRY, 40)
         report = audit(BUILT_IN, subjects(EPSILON), pairs, releases, seed, click.echo, PRINCIPAL, tries)
     else:
         read = load_spec(spec, at)
