@@ -14,12 +14,11 @@ import numpy as np
 
 from understudy.pipelines.discovery.found import SURE, Found
 from understudy.pipelines.discovery.grid import OCTAVES, part_edges
+from understudy.pipelines.discovery.rules import Rules
 
 EVENLY = 0.3
 EXPLAINED = 4.0
 """Standard deviations of a sum of parts that noise explains."""
-WIDENED = 4
-"""A bound is moved outwards again by one in so many parts of its octave or year: noise may hide rows there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +87,7 @@ def number_axis(found: Found, whole: bool) -> Axis | None:
     if found.zero > 0:
         at, mass = sum(bool(piece.lows[0] < 0) for piece in pieces), np.array([found.zero])
         pieces.insert(at, _Piece(np.array([0.0]), np.array([float(whole)]), mass, mass))
-    return _joined(pieces, found.fine_std) if pieces else None
+    return _joined(pieces, found.fine_std, found.rules) if pieces else None
 
 
 def _octave(sign: int, octave: int, parts: np.ndarray, mass: float, whole: bool) -> _Piece:
@@ -115,7 +114,7 @@ def month_axis(found: Found) -> Axis | None:
         _Piece(lows, lows + 1, months, _shared(months, float(years[first + i])))
         for i, (lows, months) in enumerate(zip(starts, raw, strict=True))
     ]
-    return _joined(pieces, found.fine_std)
+    return _joined(pieces, found.fine_std, found.rules)
 
 
 def _shared(parts: np.ndarray, whole: float) -> np.ndarray:
@@ -125,13 +124,23 @@ def _shared(parts: np.ndarray, whole: float) -> np.ndarray:
     return clipped * (whole / total) if total > 0 else np.full(len(parts), whole / max(len(parts), 1))
 
 
-def _joined(pieces: list[_Piece], std: float) -> Axis:
-    """One axis, without the outer parts that hold no more than noise explains, and then a quarter of a piece wider."""
+def _joined(pieces: list[_Piece], std: float, rules: Rules) -> Axis:
+    """One axis, without the outer parts that hold no more than noise explains, and then a part of a piece wider."""
     lows, highs, masses = (np.concatenate([getattr(p, name) for p in pieces]) for name in ("lows", "highs", "masses"))
-    first = max(0, _empty(pieces[0].raw, std) - len(pieces[0].raw) // WIDENED)
-    last = len(lows) - max(0, _empty(pieces[-1].raw[::-1], std) - len(pieces[-1].raw) // WIDENED)
+    total = float(masses.sum())
+    first = _left_out(pieces[0].raw, std, total, rules)
+    last = len(lows) - _left_out(pieces[-1].raw[::-1], std, total, rules)
     first, last = (0, len(lows)) if first >= last else (first, last)
     return Axis(lows[first:last], highs[first:last], masses[first:last])
+
+
+def _left_out(parts: np.ndarray, std: float, total: float, rules: Rules) -> int:
+    """How many parts from the end on are left out."""
+    empty = _empty(parts, std)
+    if rules.hidden is None:
+        return max(0, empty - len(parts) // rules.widened)
+    hidden = EXPLAINED * std * math.sqrt(empty) / max(total, 1.0)
+    return max(0, empty - math.ceil(len(parts) * min(1 / rules.widened, rules.hidden * hidden)))
 
 
 def _empty(parts: np.ndarray, std: float) -> int:

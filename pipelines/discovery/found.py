@@ -10,6 +10,7 @@ import numpy as np
 
 from understudy.pipelines.discovery.grid import FINE_CELLS, MISSING, WORD, ZERO, Masses
 from understudy.pipelines.discovery.mechanism import shown_values
+from understudy.pipelines.discovery.rules import CLOSINGS, VERSION, Rules
 from understudy.pipelines.discovery.tally import COARSE, FINE, UNITS, VALUES, question_name
 from understudy.pipelines.privacy.measurement import Measurement
 
@@ -18,6 +19,8 @@ SURE = 5.0
 BESIDE = 3.0
 """The same for an octave or year beside one that is occupied: tails thin out, and do not lie alone."""
 LIKELY = 2.0
+REACHED = 3.0
+"""The same for all cells together that lie beyond, up to one of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,7 @@ class Found:
     coarse_std: float = 0.0
     fine: np.ndarray | None = None
     fine_std: float = 0.0
+    rules: Rules = CLOSINGS[VERSION]
 
     @property
     def masses(self) -> Masses:
@@ -42,6 +46,12 @@ class Found:
         """The coarse cells that are occupied beyond doubt; others are zero."""
         masses = self.masses
         strong = masses.coarse > SURE * self.coarse_std
+        if self.rules.further:
+            here = Masses(strong, masses.fine)
+            for occupied, noisy in ((here.numbers, masses.numbers), (here.years, masses.years)):
+                for line in np.ndindex(occupied.shape[:-1]):
+                    _reach_out(occupied[line], noisy[line], self.coarse_std, self.rules.further)
+            return Masses(np.where(strong, np.maximum(masses.coarse, 0.0), 0.0), masses.fine)
         likely = masses.coarse > BESIDE * self.coarse_std
         here, there = Masses(strong, masses.fine), Masses(likely, masses.fine)
         for occupied, thin in ((here.numbers, there.numbers), (here.years, there.years)):
@@ -79,17 +89,43 @@ class Found:
     def with_more(self, later: Found) -> Found:
         """The same with what a second round found: more values, and where numbers lie."""
         values = {**self.values, **later.values}
+        coarse, coarse_std = self._coarse_with(later)
         return replace(
             self,
             values=dict(sorted(values.items(), key=lambda one: (-one[1], one[0]))),
-            coarse=self.coarse if later.coarse is None else later.coarse,
-            coarse_std=self.coarse_std if later.coarse is None else later.coarse_std,
+            coarse=coarse,
+            coarse_std=coarse_std,
             fine=later.fine,
             fine_std=later.fine_std,
         )
 
+    def _coarse_with(self, later: Found) -> tuple[np.ndarray | None, float]:
+        """The coarse sums that are known after both rounds, and their noise: each round counts by its own."""
+        if later.coarse is None:
+            return self.coarse, self.coarse_std
+        if self.coarse is None or not self.rules.both_rounds:
+            return later.coarse, later.coarse_std
+        whole = self.coarse_std**2 + later.coarse_std**2
+        joined = (self.coarse * later.coarse_std**2 + later.coarse * self.coarse_std**2) / whole
+        return joined, self.coarse_std * later.coarse_std / math.sqrt(whole)
 
-def found_of(measured: Measurement, place: int) -> Found:
+
+def _reach_out(occupied: np.ndarray, noisy: np.ndarray, std: float, further: int) -> None:
+    """Add, beyond the outermost cells that are occupied, those that together hold more than noise explains: tails thin
+    out, and what no cell shows by itself several do."""
+    there = np.flatnonzero(occupied)
+    if not len(there):
+        return
+    for start, step in ((int(there[0]), -1), (int(there[-1]), 1)):
+        beyond = noisy[start + step :: step] if start + step >= 0 else noisy[:0]
+        sums = np.cumsum(beyond[:further])
+        reached = np.flatnonzero(sums > REACHED * std * np.sqrt(np.arange(1, len(sums) + 1)))
+        if len(reached):
+            last = start + step * (int(reached[-1]) + 1)
+            occupied[min(start, last) : max(start, last) + 1] = True
+
+
+def found_of(measured: Measurement, place: int, rules: Rules) -> Found:
     """What the measurement says of the column at this place."""
     facts, arrays = measured.facts, measured.arrays
     grain, stds = float(facts["grain"]), {name: float(std) for name, std in facts["stds"].items()}
@@ -103,4 +139,5 @@ def found_of(measured: Measurement, place: int) -> Found:
         stds.get(coarse, 0.0) / grain,
         arrays[fine] / grain if fine in arrays else None,
         stds.get(fine, 0.0) / grain,
+        rules,
     )

@@ -19,10 +19,8 @@ STANDS_OUT = 3.0
 """among whole numbers, so many times what a number beside it has."""
 BESIDE = 5
 ONE_A_VALUE = 1.25
-"""Whole numbers that are so many times the bins still have one each;"""
+"""Whole numbers that are so many times the bins still have one each."""
 MOST_WHOLE = 2**53
-NARROW = 4
-"""up to so many times, bins of equal length. Where there are more, bins go by how many rows there are."""
 
 
 def binned(
@@ -34,7 +32,7 @@ def binned(
     spikes = spikes_of(found, axis, body, bins, whole) if asked else {}
     wants_bins = column.kind is None or column.declared.get("bins") in (QUANTILES, AUTO)
     span = body["max"] - body["min"] + 1
-    evenly = column.declared.get("bins") != QUANTILES and span <= NARROW * bins
+    evenly = column.declared.get("bins") != QUANTILES and span <= found.rules.narrow * bins
     if wants_bins and whole and span <= ONE_A_VALUE * bins:
         return {**body, "bins": int(span)}  # one a value, so that spikes have theirs
     if spikes:
@@ -56,8 +54,9 @@ def spikes_of(found: Found, axis: Axis | None, body: dict[str, Any], bins: int, 
         number = number_in(text)
         if number is not None and (not whole or number.is_integer()):
             shared[number] = shared.get(number, 0.0) + mass
-    for value, mass in _single(axis, found.fine_std).items() if whole and axis is not None else ():
-        shared.setdefault(value, mass)
+    if whole and axis is not None and found.fine is not None:
+        for value, mass in _single(axis, found.fine_std).items():
+            shared.setdefault(value, mass)
     kept = {
         value: mass
         for value, mass in sorted(shared.items(), key=lambda one: -one[1])

@@ -15,6 +15,7 @@ from typing import Any
 
 from understudy.pipelines.discovery.closing import Body, Sizes, closed_column
 from understudy.pipelines.discovery.found import Found, found_of
+from understudy.pipelines.discovery.rules import CLOSINGS, VERSION, Rules
 from understudy.pipelines.discovery.sizing import affordable_bins, affordable_values
 from understudy.pipelines.errors import LedgerError
 from understudy.pipelines.privacy.measurement import Measurement
@@ -22,8 +23,6 @@ from understudy.pipelines.spec.open import OpenColumn
 
 CLOSING = "closing"
 """The fact by which a first round names the version of the closing."""
-VERSION = 1
-"""Of what is bought from now on."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,10 @@ class Record:
             )
         return version
 
+    @property
+    def rules(self) -> Rules:
+        return CLOSINGS[self.version]
+
     @cached_property
     def columns(self) -> dict[str, OpenColumn]:
         """The columns that were asked about, as they were declared."""
@@ -50,14 +53,14 @@ class Record:
 
     @cached_property
     def first_found(self) -> dict[str, Found]:
-        return {name: found_of(self.first, place) for place, name in enumerate(self.columns)}
+        return {name: found_of(self.first, place, self.rules) for place, name in enumerate(self.columns)}
 
     @cached_property
     def found(self) -> dict[str, Found]:
         found = dict(self.first_found)
         if self.second is not None:
             for place, (name, _) in enumerate(self.second.facts["columns"]):
-                found[name] = found[name].with_more(found_of(self.second, place))
+                found[name] = found[name].with_more(found_of(self.second, place, self.rules))
         return found
 
     @cached_property
@@ -70,5 +73,4 @@ class Record:
 
     def closed(self, name: str) -> Body:
         """What takes the place of a column that was left open."""
-        assert self.version == VERSION
         return closed_column(self.columns[name], self.found[name], self.sizes)

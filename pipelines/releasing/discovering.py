@@ -29,7 +29,8 @@ from understudy.pipelines.discovery.asking import (
     terms_of,
 )
 from understudy.pipelines.discovery.mechanism import Sums
-from understudy.pipelines.discovery.record import CLOSING, VERSION
+from understudy.pipelines.discovery.record import CLOSING
+from understudy.pipelines.discovery.rules import VERSION
 from understudy.pipelines.discovery.tally import Asked
 from understudy.pipelines.discovery.tallying import tally_table
 from understudy.pipelines.discovery.thresholds import grain
@@ -153,7 +154,7 @@ def buy_domain(
             assert bought is not None
         further = second_round(spec, price.columns, bought.record.first_found)
         if further is not None:
-            facts = {**_facts(spec, price), "after": bought.charges[0].mid}
+            facts = {**_facts(spec, price), "after": bought.charges[0].mid, CLOSING: bought.record.version}
             _buy(spec, further, facts, source, purchases, tallying)
     known = known_domain(spec, books)
     assert known is not None  # it was just bought

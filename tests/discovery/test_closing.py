@@ -19,6 +19,7 @@ from understudy.pipelines.discovery.found import Found, found_of
 from understudy.pipelines.discovery.grid import COARSE_CELLS, FINE_CELLS
 from understudy.pipelines.discovery.mechanism import Question, discovery_noise
 from understudy.pipelines.discovery.observing import Looking
+from understudy.pipelines.discovery.rules import CLOSINGS, VERSION, Rules
 from understudy.pipelines.discovery.sizing import LEAST_BINS, MOST_BINS, affordable_bins
 from understudy.pipelines.discovery.tally import Asked
 from understudy.pipelines.discovery.tallying import tally_table
@@ -38,12 +39,14 @@ QUESTIONS = (
 )  # fmt: skip
 
 
-def found(values: Any, multiplier: float = 5.0, seed: int = 1, kind: Any = None) -> Found:
+def found(
+    values: Any, multiplier: float = 5.0, seed: int = 1, kind: Any = None, rules: Rules = CLOSINGS[VERSION]
+) -> Found:
     table = pa.table({"x": values})
     noise = discovery_noise(QUESTIONS, multiplier, 1e-7, Relation.ADD_REMOVE, Unit())
     sums = tally_table(ArrowSource(table), [Asked(Looking("x", kind), ("values", "coarse", "fine"))], Unit(), b"k")
     stds = {question.name: std for question, std in zip(QUESTIONS, noise.stds, strict=True)}
-    return found_of(Measurement("domain", {"grain": 1, "stds": stds}, noise.draw(sums, SeededWords(seed))), 0)
+    return found_of(Measurement("domain", {"grain": 1, "stds": stds}, noise.draw(sums, SeededWords(seed))), 0, rules)
 
 
 def column(declared: dict[str, Any]) -> OpenColumn:

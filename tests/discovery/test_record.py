@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from understudy.pipelines.discovery.asking import further_questions, purchase_key
-from understudy.pipelines.discovery.record import CLOSING, VERSION, Record
+from understudy.pipelines.discovery.record import CLOSING, Record
+from understudy.pipelines.discovery.rules import VERSION
 from understudy.pipelines.errors import LedgerError
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.domains import Bought
