@@ -15,6 +15,7 @@ import pyarrow as pa
 from understudy.pipelines.discovery.asking import KIND, DiscoveryPlan, first_round, open_columns, second_round, terms_of
 from understudy.pipelines.discovery.closing import Sizes, closed_column
 from understudy.pipelines.discovery.found import found_of
+from understudy.pipelines.discovery.rules import CLOSINGS, VERSION
 from understudy.pipelines.discovery.sizing import affordable_bins, affordable_values
 from understudy.pipelines.discovery.tallying import tally_table
 from understudy.pipelines.discovery.thresholds import grain
@@ -27,6 +28,7 @@ from understudy.pipelines.sources.base import Source
 from understudy.pipelines.spec.model import ReleaseSpec
 
 Purchase = Callable[[PlannedCharge, Mechanism[Any]], Measurement]
+RULES = CLOSINGS[VERSION]
 
 
 def discovered(
@@ -36,12 +38,12 @@ def discovered(
     columns = open_columns(spec)
     with closing(opened(table, assumed_spec(spec))) as source:
         bought = _asked(spec, first_round(spec, columns), source, purchase)
-        found = {name: found_of(bought, place) for place, name in enumerate(columns)}
+        found = {name: found_of(bought, place, RULES) for place, name in enumerate(columns)}
         further = second_round(spec, columns, found)
         if further is not None:
             more = _asked(spec, further, source, purchase)
             for place, question in enumerate(further.columns):
-                found[question.name] = found[question.name].with_more(found_of(more, place))
+                found[question.name] = found[question.name].with_more(found_of(more, place, RULES))
     units = next(each.units for each in found.values())
     sizes = Sizes(affordable_bins(units, 1.0, len(spec.columns)), affordable_values(units, 1.0, len(spec.columns)))
     tree = spec.model_dump()
