@@ -66,7 +66,7 @@ def test_what_is_found_is_what_many_share_and_where_numbers_lie(first: tuple[Syn
     assert columns["ward"].other
     assert columns["age"].type == "integer"
     assert 10 <= columns["age"].min <= 18
-    assert 64 <= columns["age"].max <= 80
+    assert 64 <= columns["age"].max <= 96  # half an octave wider at most
     assert columns["paid"].type == "number"
     assert columns["paid"].spikes == (9.99,)
     assert columns["paid"].min <= 10
