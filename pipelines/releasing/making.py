@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from importlib.metadata import version
 from itertools import combinations
 from typing import TypeAlias
@@ -113,14 +112,15 @@ def made_in_parts(
 ) -> Synthetic:
     """All parts, made and kept, as the table that they are."""
     made: dict[int, MadePart] = {}
+    counts: list[np.ndarray] = []
     for part in workers(maker, range(len(maker.sizes))):
         if part.content is not None:
             place.put(part.number, part.content)
             fault_point("part_kept")
-        made[part.number] = replace(part, content=None)
+        counts = add_counts([counts, part.counts]) if counts else part.counts
+        made[part.number] = replace(part, content=None, counts=[])
         progress(len(made), len(maker.sizes), f"{len(made):,} of {len(maker.sizes):,} parts made")
     parts = [made[number] for number in range(len(maker.sizes))]
-    counts = reduce(lambda one, other: add_counts([one, other]), (part.counts for part in parts))
     broken = tuple(sum(part.broken[rule] for part in parts) for rule in range(len(maker.rules)))
     seen = Seen(dict(zip(maker.cliques, counts, strict=True)), broken, tuple(part.report for part in parts))
     shown = pa.concat_tables([part.shown for part in parts])

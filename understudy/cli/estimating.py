@@ -21,6 +21,7 @@ from understudy.pipelines.table.domain import TableDomain
 
 if TYPE_CHECKING:
     from understudy.pipelines.counting.estimate import CountingEstimate
+    from understudy.pipelines.releasing.costs import ReleaseCost
 
 ASSUMED_ROWS = 100_000
 
@@ -92,6 +93,35 @@ def print_counting(spec: ReleaseSpec, plan: MethodPlan[Any], size: TableSize) ->
         f"counting {len(plan.counted)} marginals of {size.rows:,} rows ({size.origin}): about {_time(found.seconds)}"
         f" on this machine's cores, {found.peak_mb:,.0f} MB{passes}"
     )
+
+
+def release_cost(spec: ReleaseSpec, plan: MethodPlan[Any], size: TableSize) -> ReleaseCost | None:
+    """For this machine's cores; None where a method's own work is not known beforehand."""
+    from understudy.pipelines.releasing.costs import estimate_release
+
+    return estimate_release(spec, plan, size.rows)
+
+
+def print_costs(spec: ReleaseSpec, plan: MethodPlan[Any], size: TableSize) -> None:
+    """Time and memory of every stage, the size of what is published, and whether a cluster would help."""
+    from understudy.pipelines.counting.counting import usable_cores
+
+    cost, cores = release_cost(spec, plan, size), usable_cores()
+    if cost is None:
+        click.echo(f"how long {plan.method} takes to make rows is not known beforehand")
+        return
+    told = [f"{stage.stage} {_time(stage.seconds(cores))}" for stage in cost.stages if stage.seconds(cores) >= 1]
+    parts = f" in {cost.parts:,} parts" if cost.parts > 1 else ""
+    click.echo(
+        f"the whole release of {cost.rows:,} rows{parts}: about {_time(cost.seconds(cores))} on this machine's cores "
+        f"({', '.join(told)}), {cost.peak_mb:,.0f} MB of memory, {_size(cost.output_mb)} published"
+    )
+    if spec.compute.engine != "dask" and (advice := cost.advice(cores)) is not None:
+        click.echo(f"   ! {advice}")
+
+
+def _size(megabytes: float) -> str:
+    return f"{megabytes / 1000:,.1f} GB" if megabytes >= 1000 else f"{max(megabytes, 0.1):,.1f} MB"
 
 
 def _time(seconds: float) -> str:

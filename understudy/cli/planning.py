@@ -15,7 +15,15 @@ from typing import Any
 import click
 
 from understudy.cli.advising import print_advice, print_verdict, print_what_if
-from understudy.cli.estimating import TableSize, counting_estimate, print_counting, table_size, types_lost
+from understudy.cli.estimating import (
+    TableSize,
+    counting_estimate,
+    print_costs,
+    print_counting,
+    release_cost,
+    table_size,
+    types_lost,
+)
 from understudy.cli.scheduling import check_schedule
 from understudy.cli.tables import print_table
 from understudy.pipelines.discovery.asking import open_columns
@@ -130,6 +138,7 @@ def show_plan(
     print_noise(plan.noise, rows.rows, plan.rows_a_count, "rows" if spec.tree is None else spec.tree.root.name)
     _print_details(plan)
     print_counting(spec, plan, rows)
+    print_costs(spec, plan, rows)
     print_verdict(plan_verdict(plan, domain, rows.rows), rows, _refused(spec))
     print_advice(advise(spec, plan, rows.rows), rows)
     click.echo()
@@ -273,6 +282,7 @@ def print_forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan[Any]) -> 
 
 def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, lost: Sequence[str]) -> dict[str, Any]:
     counting, advice = counting_estimate(spec, plan, rows), advise(spec, plan, rows.rows)
+    cost = release_cost(spec, plan, rows)
     return {
         "name": spec.name,
         "snapshot": spec.source.snapshot,
@@ -287,6 +297,7 @@ def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, lost: S
         "fitness": [asdict(one) for one in _fitness(spec)],
         "types_lost": list(lost),
         "counting": None if counting is None else {**asdict(counting), "rows_from": rows.origin},
+        "cost": None if cost is None else {**asdict(cost), "rows_from": rows.origin},
     }
 
 
