@@ -22,17 +22,17 @@ from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.in_parts import sizes_of
 
-STARTING_SECONDS = 3.0
+STARTING_SECONDS = 4.9
 """Importing Arrow, numba and Great Expectations; an orchestrator's own start comes on top."""
 NUMBER_NS = 1_000.0
 """Drawing the noise of one number, and what is done with it until rows are fitted."""
-FIT_NS = 19.0
+FIT_NS = 15.6
 """Of a unit of `redraw_units` in the fit: four redraws, then sweeps until little moves."""
-DRAW_NS = 3.7
+DRAW_NS = 2.0
 """Of the same unit in a part: one redraw, and closing what gaps are left."""
 NORMAL_NS = 110.0
 """One value of a row that the gaussian method draws."""
-VALUE_NS = 100.0
+VALUE_NS = 180.0
 """One value decoded, encoded, checked, counted and packed."""
 BYTE_NS = 2.0
 """One byte hashed, twice, and flushed."""
@@ -120,9 +120,9 @@ def estimate_release(
             StageCost("fitting", alone * units * FIT_NS * 1e-9, _mb(PROCESS_BYTES + alone * width * PART_BYTES))
         )
         drawn = 0.0 if len(sizes) == 1 else units * DRAW_NS
-    moved = (workers * fitted * width * 4 + len(sizes) * counts + written) if workers else 0
+    sent = (workers * fitted * width * 4 + len(sizes) * counts + written) if workers else 0
     making = out * (drawn + width * VALUE_NS) * 1e-9
-    stages.append(StageCost("making rows", making, _mb(at_work), _mb(moved), shared=len(sizes) > 1))
+    stages.append(StageCost("making rows", making, _mb(at_work), _mb(sent), shared=len(sizes) > 1))
     stages.append(StageCost("publishing", written * BYTE_NS * 1e-9, _mb(at_work)))
     return ReleaseCost(tuple(stages), out, len(sizes), written / 1e6)
 

@@ -12,6 +12,7 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -38,7 +39,7 @@ from understudy.pipelines.publishing.targets.base import PreparedRelease, Publis
 from understudy.pipelines.publishing.verifying import verify_release
 from understudy.pipelines.spec.handling import PublishSpec
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.in_parts import Parts
+from understudy.pipelines.table.in_parts import InMemory, Parts
 from understudy.testing.tables import COLUMNS, example, spec_of_columns
 
 ROWS = 40
@@ -131,6 +132,17 @@ class TargetContract(ABC):
         assert (found.manifest, found.manifest_sha256) == (published.manifest, published.manifest_sha256)
         assert published.manifest.files
         self.open(place).ready(name)
+
+    def test_a_release_in_several_parts_is_published_whole(self, place: Path) -> None:
+        release = self.release(1)
+        table, third = release.table, ROWS // 3
+        cut = (table.slice(0, third), table.slice(third, third), table.slice(2 * third))
+        rows = Parts(table.schema, tuple(part.num_rows for part in cut), InMemory(cut))
+        published = self.open(place).publish(replace(release, rows=rows))
+        assert self.shown(place) == _rows(table)
+        found = self.open(place).recover(release.manifest.name, release.manifest.release_id)
+        assert found is not None
+        assert found.manifest_sha256 == published.manifest_sha256
 
     def test_publishing_twice_is_publishing_once(self, place: Path) -> None:
         release = self.release(1)
