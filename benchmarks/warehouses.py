@@ -6,6 +6,12 @@
 `--rows` rows, part by part on two threads, three times in turns; the fastest counts. Figures
 `warehouses.postgresql.<columns>.seconds` (with the other's beside it) and `.cpu_seconds` (of the reading process alone:
 the server's work is the same for both), for three numbers, four texts, and ten columns of every kind.
+
+    python -m benchmarks warehouses --data /tmp --only warehouses.mariadb --rows 1e7
+
+Counts a MariaDB table (a number, a category and an entity of which three rows are kept) by streaming it, in a process
+of its own: `warehouses.mariadb.seconds`, and `.peak_mb`, the most memory that the process ever had. The server is one
+of the installed MariaDB, in a temporary folder.
 """
 
 from __future__ import annotations
@@ -15,6 +21,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import time
 
 from benchmarks.pushdown import _server as postgresql_server
 from benchmarks.support.figures import Figures
@@ -62,6 +70,10 @@ def run(args: argparse.Namespace) -> None:
     import psycopg
 
     figures = Figures(args.only)
+    if figures.wants("warehouses.mariadb"):
+        _mariadb(figures, int(args.rows))
+    if not figures.wants("warehouses.postgresql"):
+        return
     with postgresql_server(args.postgresql) as address, psycopg.connect(address, autocommit=True) as connection:
         connection.execute(_MADE.replace("%s", str(int(args.rows))))
         try:
@@ -70,6 +82,57 @@ def run(args: argparse.Namespace) -> None:
                 _compare(figures, name, columns, address, args)
         finally:
             connection.execute(f"DROP TABLE {TABLE}")
+
+
+_COUNTER = """
+import json, resource, sys, time
+from understudy.pipelines.counting.counting import LocalTable
+from understudy.pipelines.privacy.relation import Unit
+from understudy.pipelines.sources.databases.mysql_table import MySqlSource
+from understudy.pipelines.spec.address import Address
+from understudy.pipelines.table.columns import DomainColumn
+from understudy.pipelines.table.domain import TableDomain
+ward = DomainColumn("ward", "category", tuple(f"ward {i}" for i in range(8)), (), False, False, False)
+age = DomainColumn("age", "integer", (), tuple(range(0, 121, 10)), False, False, True)
+source = MySqlSource(Address.of(sys.argv[1]), "t")
+started = time.perf_counter()
+table = LocalTable(source, TableDomain((ward, age)), Unit("who", 3), b"key")
+(counts,) = table.counts([(0, 1)])
+source.close()
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps([int(counts.sum()), time.perf_counter() - started, peak]))
+"""
+
+
+def _mariadb(figures: Figures, rows: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="um-", dir="/tmp") as place:
+        socket, user = f"{place}/s", [] if os.geteuid() else ["--user=root"]
+        installed = ["mariadb-install-db", "--no-defaults", f"--datadir={place}/data", "--skip-test-db", *user]
+        subprocess.run([*installed, "--auth-root-authentication-method=normal"], check=True, capture_output=True)
+        server = subprocess.Popen(
+            ["mariadbd", "--no-defaults", f"--datadir={place}/data", f"--socket={socket}", "--skip-networking",
+             f"--pid-file={place}/pid", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=256M", *user],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            client = ["mariadb", "--no-defaults", f"--socket={socket}", "--user=root"]
+            while subprocess.run([*client, "-e", "SELECT 1"], check=False, capture_output=True).returncode:
+                time.sleep(0.2)
+            made = (
+                "CREATE DATABASE w; CREATE TABLE w.t (who BIGINT, ward VARCHAR(10), age INT);"
+                f" INSERT INTO w.t SELECT seq % {max(rows // 4, 1)}, CONCAT('ward ', seq % 8), seq * 7 % 110"
+                f" FROM seq_1_to_{rows}"
+            )
+            subprocess.run([*client, "mysql", "-e", made], check=True, capture_output=True)
+            address = f"mysql://root@localhost/w?unix_socket={socket}"
+            command = [sys.executable, "-c", _COUNTER, address]
+            answer = subprocess.run(command, check=True, capture_output=True, text=True, cwd="/")
+            _, seconds, peak = json.loads(answer.stdout.splitlines()[-1])
+            figures.show("warehouses.mariadb.seconds", seconds)
+            figures.show("warehouses.mariadb.peak_mb", peak)
+        finally:
+            server.terminate()
+            server.wait(60)
 
 
 def _compare(figures: Figures, name: str, columns: list[str], address: str, args: argparse.Namespace) -> None:
