@@ -38,7 +38,11 @@ DESIGN = ("adult", "br2000")
 PLANTED_SEED = 21
 ERRORS = ("tv", "three_way", "counting", "threshold", "covariance", "downstream", "log_loss")
 LEARNED = ("downstream", "log_loss")
-OURS = {"all-2way": by_residuals, "auto": by_triples}
+OURS = {
+    "all-2way": by_residuals,
+    "auto": by_triples,
+    "focus": lambda table, codes, epsilon: by_residuals(table, codes, epsilon, frozenset({table.label})),
+}
 
 Key = tuple[str, str, str, int]
 
