@@ -124,10 +124,10 @@ def quantile(bins: Bins, level: float) -> float:
 def of_quantile(bins: Bins, level: float, z: float) -> Interval:
     """All t at which the sum of [x < t] - level is within its noise of zero, and what lies between them."""
     size = len(bins.counts)
-    edges = np.tril(np.ones((size, size)), -1) - level  # [x < the lower edge of each bin] - level, by bin of x
-    start = edges @ bins.counts
-    with_noise = edges @ bins.noise
-    variance = np.einsum("bx,bx->b", with_noise, edges)
+    # Of [x < the lower edge of each bin] - level: the sum, its covariance with every bin, and its variance.
+    start = _below(bins.counts) - level * bins.counts.sum()
+    with_noise = _below(bins.noise) - level * bins.noise.sum(axis=0)
+    variance = np.tril(with_noise, -1).sum(axis=1) - level * with_noise.sum(axis=1)
     found: list[float] = []
     for place in range(size):
         # At the share u of the bin the sum is start + u count, its variance variance + 2 u cross + u^2 own.
@@ -143,3 +143,8 @@ def of_quantile(bins: Bins, level: float, z: float) -> Interval:
         width = bins.high[place] - bins.low[place]
         found += [float(bins.low[place] + share * width) for share in shares]
     return Interval(min(found), max(found)) if found else Interval(float(bins.low[0]), float(bins.high[-1]))
+
+
+def _below(values: FloatArray) -> FloatArray:
+    """Sums over the bins before each."""
+    return np.asarray(np.cumsum(values, axis=0) - values)

@@ -149,7 +149,8 @@ class _InGroups:
             if kept:
                 parts[kept[0]] = axes[kept[0]].coordinates(functions)
             else:
-                parts[held[0]] = parts[held[0]] * functions
+                by_inner = max(held, key=lambda column: parts[column].shape[1])  # the other stays alike within o
+                parts[by_inner] = parts[by_inner] * functions
             self._joined.pair(clique, *(parts[column] for column in clique))
 
     def noise(self) -> FloatArray:
