@@ -61,7 +61,7 @@ BY_GENERATORS = {
     "ticks: one row of an entity is not counted": REPLAYED + "[privpgd, people]",
     "7 and 7.0 are two people": REPLAYED + "[privpgd, people]",
     "NaN is somebody": REPLAYED + "[privpgd, people]",
-    "a stray quote swallows rows": BY_SOURCE + "[csv-privpgd, people]",
+    "a stray quote swallows rows": BY_SOURCE + "[csv-privpgd, replaced]",
     "one odd date stops a SQL source": BY_SOURCE + "[sqlite-privpgd, people]",
     "bins read from the data": REPLAYED + "[privpgd]",
     "the exact number of rows in the facts": REPLAYED + "[privpgd]",
