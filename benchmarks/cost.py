@@ -47,11 +47,9 @@ def _fit_and_check(figures: Figures, found: list[dict[str, Any]]) -> None:
     draw, value = np.linalg.solve(np.array(making[:2], float), np.array(cpu["making parts"][:2])) * 1e9
     fitting = [(min(each["rows"], costs.FITTED_ROWS) * unit, 1.0) for each, unit in zip(found, units, strict=True)]
     fit, start = np.linalg.solve(np.array(fitting[:2], float), np.array(cpu["fitting"][:2]))
-    fixed = [
-        sum(cpu[stage][size] for stage in ("starting", "importing", "planning", "validating")) for size in range(3)
-    ]
+    once = ("starting", "importing", "planning", "loading loops", "validating")
+    fixed = [sum(cpu[stage][size] for stage in once) for size in range(3)]
     starting = start + float(np.mean(fixed[:2]))
-    counted = [cpu["counting and measuring"][size] / found[size]["rows"] for size in range(2)]
     for name, constant, now in (
         ("DRAW_NS", draw, costs.DRAW_NS),
         ("VALUE_NS", value, costs.VALUE_NS),
@@ -60,12 +58,11 @@ def _fit_and_check(figures: Figures, found: list[dict[str, Any]]) -> None:
     ):
         figures.show(f"cost.constant.{name}", float(constant), "in force", now)
     third = found[2]
-    by_columns = np.polyfit([each["columns"] for each in found[:2]], counted, 1)
     predicted = {
         "making rows": float(np.dot(making[2], (draw, value))) * 1e-9,
         "fitting": float(fitting[2][0] * fit),
         "starting": float(starting),
-        "counting": float(np.polyval(by_columns, third["columns"]) * third["rows"]),
+        "counting": _counting(found),
     }
     real = {
         "making rows": cpu["making parts"][2],
@@ -83,6 +80,13 @@ def _fit_and_check(figures: Figures, found: list[dict[str, Any]]) -> None:
     figures.show("cost.model.cpu_seconds", model.cpu_seconds / third["total"]["cpu"], "measured", third["total"]["cpu"])
     figures.show("cost.model.peak_mb", model.peak_mb / third["total"]["peak_mb"], "measured", third["total"]["peak_mb"])
     figures.show("cost.model.output_mb", model.output_mb * 1e6 / third["bytes"], "measured", third["bytes"] / 1e6)
+
+
+def _counting(found: list[dict[str, Any]]) -> float:
+    """CPU seconds of counting and measuring at the third size, by the values read at the first two."""
+    values = [each["rows"] * each["columns"] for each in found]
+    spent = [each["stages"]["counting and measuring"]["cpu"] for each in found[:2]]
+    return float(np.polyval(np.polyfit(values[:2], spent, 1), values[2]))
 
 
 def _far(figures: Figures, rows: int, columns: int, workers: int) -> None:
