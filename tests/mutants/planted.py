@@ -28,9 +28,7 @@ WHOLE = "tests/auditing/test_whole.py::test_nothing_of_a_whole_release_tells_its
 RETRIED = "tests/auditing/test_whole.py::test_nor_do_runs_that_fail_and_are_tried_again[privpgd, people]"
 QUOTING = "tests/auditing/test_whole.py::test_nor_does_a_stage_that_fails_and_quotes_what_it_was_given"
 UNCHARGED = "tests/auditing/test_whole.py::test_nor_is_anything_drawn_that_is_not_charged_to_the_last_bit"
-DECLARED = "tests/releasing/test_declarations.py::test_whatever_is_declared_and_true_keeps_every_unit_within_the_cap"
 BY_GENERATORS = {
-    "a period for every snapshot text": DECLARED,
     "a file that changes while it is read": CHANGING,
     "half of an id's hash": COLLIDING + "[high]",
     "the door does not compare events": UNCHARGED + "[privpgd, people]",
@@ -81,6 +79,10 @@ EIGHT_BREAKS = {
     "values in errors of the Python interface": ("errors of the Python interface quote values",),
 }
 """What a hostile review broke on commit 7b5a274 (issue "Every claim true"), and the bugs that bring each of it back."""
+
+NOT_BY_GENERATORS = {"a period for every snapshot text"}
+"""Of these, what only the test written for it finds: the model of declarations (test_declarations.py) was tried against
+it and sees nothing, since three releases at its noise stay within its cap."""
 
 EVERYTHING = (
     *(*SCALES, *SENSITIVITIES, *DRAWS, *EVENTS, *CAP),
