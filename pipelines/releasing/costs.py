@@ -3,7 +3,8 @@
 Computed from the public domain, the plan and a number of rows, which is private under ADD_REMOVE: give one only if its
 owner declares it public. Work is counted in units that the code's loops have (values, cells, vectors of a marginal's
 fibres). `python -m benchmarks cost` fits STARTING_SECONDS, FIT_NS, DRAW_NS and VALUE_NS at two sizes and checks them at
-a third; docs/costs.md has its figures. The other constants are estimates that nothing was fitted to. They are of one core of that machine: expect a factor of two either way elsewhere.
+a third; docs/costs.md has its figures. The other constants are estimates that nothing was fitted to. All are of one
+core of that machine: expect a factor of two either way elsewhere.
 """
 
 from __future__ import annotations
