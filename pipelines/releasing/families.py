@@ -32,6 +32,9 @@ from understudy.pipelines.table.tree_checks import tree_breaches, tree_checks
 MODEL_SLACK = 0.08
 """How far, beside noise, a fitted table may lie from what was measured: children are fitted under fixed parents."""
 
+GAP_SLACK = 0.3
+"""Of tables with gaps: moments are drawn within their bins, which cannot follow every column and number at once."""
+
 NOISE_DEVIATIONS = 6
 
 
@@ -97,10 +100,14 @@ def _of_view(view: ReleasedView, counted: LocalTree, ticks: int) -> list[Agreeme
         Agreement(
             view.view.title(clique, counted.domains),
             float(np.abs(table / max(fitted, 1e-9) - residuals.marginal(clique) / roots).sum() / 2),
-            _noise(residuals, clique) / roots + MODEL_SLACK,
+            _noise(residuals, clique) / roots + _slack(view, clique),
         )
         for clique, table in zip(asked, found, strict=True)
     ]
+
+
+def _slack(view: ReleasedView, clique: Clique) -> float:
+    return GAP_SLACK if any(view.view.columns[column].role == "gap" for column in clique) else MODEL_SLACK
 
 
 def _noise(residuals: Residuals, clique: Clique) -> float:

@@ -54,6 +54,6 @@ def test_a_table_can_be_dropped_when_measuring_it_failed(
     )
     released = release_of(warehouse, clinic, run, monkeypatch)
     assert released.exit_code != 0
-    assert "SQLSTATE 22012" in released.output
+    assert "PostgreSQL's own message is withheld" in released.output  # whose SQLSTATE is lost where ADBC streams rows
     warehouse.execute("SET lock_timeout = '1s'", "DROP TABLE base CASCADE")
     assert clinic.charges == []

@@ -181,7 +181,7 @@ def test_a_database_keeps_the_measurements_of_every_release(
     assert found.table().num_rows == found.manifest.rows
     places = warehouse.rows if database == "postgresql" else execute
     query = f"SELECT count(DISTINCT release_id), count(*) FROM {FILES}"
-    assert places(query if database == "duckdb" else query.replace(FILES, f"{warehouse.schema}.{FILES}")) == [(2, 4)]
+    assert places(query if database == "duckdb" else query.replace(FILES, f"{warehouse.schema}.{FILES}")) == [(2, 8)]
     execute(f"UPDATE {FILES} SET content = 'x' WHERE path = '{NUMBERS}' AND release_id LIKE '2026-09%'")
     code, text = said("verify", address)
     assert (code, f"NO   {NUMBERS}" in text, "yes  table" in text) == (5, True, True), text

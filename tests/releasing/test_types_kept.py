@@ -32,6 +32,7 @@ from understudy.pipelines.table.coding.decode import decode
 from understudy.pipelines.table.contract import contract_of
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.finishing import finished
+from understudy.pipelines.table.in_parts import Parts
 from understudy.pipelines.table.reading.zones import from_the_wall
 
 COLUMNS: dict[str, Any] = {
@@ -179,7 +180,7 @@ def test_postgresql_gives_and_takes_its_own_types(warehouse: Warehouse) -> None:
     table = finished(decode(codes, domain, rng), domain, source.declared_types())
     staged = "copy_staged"
     with warehouse.connect() as connection:
-        load(connection, warehouse.schema, staged, table)
+        load(connection, warehouse.schema, staged, Parts.of(table))
     found = warehouse.rows(
         "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
         f" WHERE attrelid = '{warehouse.schema}.{staged}'::regclass AND attnum > 0"

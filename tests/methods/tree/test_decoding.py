@@ -20,7 +20,7 @@ def test_every_key_is_unique_and_every_parent_is_there() -> None:
     found = generate_tables(released_from(made, spec, 1.0, rng), spec, 120, np.random.SeedSequence(1))
     tables = {name: each.table for name, each in found.tables.items()}
     assert list(tables) == ["patients", "visits", "drugs"]
-    assert found.rows["patients"] == 120
+    assert found.tables["patients"].rows == 120
     assert tables["visits"].column_names == ["visit_id", "patient_id", "ward", "visited_on"]
     assert tables["drugs"].column_names == ["visit_id", "drug"]
     for table, key in (("patients", "patient_id"), ("visits", "visit_id")):
