@@ -111,7 +111,7 @@ def prepare_release(
     )
     card = render_tables(tables, known, manifest, agreements, before.epsilon)
     rows, *more = (one.parts for one in tables.values())
-    beside = (*files, *(contract_files(manifest, spec) if spec.tables is None else ()))
+    beside = (*files, *(contract_files(manifest, spec, planned.domain) if spec.tables is None else ()))
     return PreparedRelease(manifest, rows, card, measured=beside, more=tuple(more))
 
 

@@ -24,6 +24,7 @@ from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import spec_of
+from understudy.pipelines.table.domain import TableDomain
 from understudy.testing.targets import TargetContract
 
 TREE: dict[str, Any] = {
@@ -189,7 +190,7 @@ def test_what_cannot_be_delivered_is_told_and_raises_nothing(tmp_path: Path, mon
 
 
 def test_contracts_say_what_was_declared_and_are_read_back(spec: ReleaseSpec, manifest: Manifest) -> None:
-    written = {file.path: yaml.safe_load(file.content) for file in contract_files(manifest, spec)}
+    written = {file.path: yaml.safe_load(file.content) for file in contract_files(manifest, spec, TableDomain.of(spec))}
     contract, sources = written[CONTRACT], written[SOURCES]
     assert odcs_reader.is_one(contract)
     assert dbt_reader.is_one(sources)

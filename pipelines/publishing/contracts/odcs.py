@@ -19,10 +19,19 @@ _LOGICAL = (("int", "integer"), ("uint", "integer"), ("float", "number"), ("doub
 
 
 def odcs_contract(
-    manifest: Manifest, contract: TableContract, notes: dict[str, str], servers: list[dict[str, Any]] | None = None
+    manifest: Manifest, contract: TableContract, table: str = "", servers: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """`notes` say of a column how fine it is; `servers` where the rows lie, for `datacontract test`."""
-    guarantee = manifest.guarantee
+    """`table` is what the rows are called where they lie, and `servers` where that is, for `datacontract test`."""
+    guarantee, notes = manifest.guarantee, column_notes(manifest)
+    facts = {
+        "epsilon": guarantee.epsilon,
+        "delta": guarantee.delta,
+        "privacyUnit": guarantee.unit,
+        "relation": guarantee.relation.value,
+        "accountant": guarantee.accountant,
+        "method": manifest.method,
+        "snapshot": manifest.snapshot,
+    }
     return {
         "apiVersion": VERSION,
         "kind": "DataContract",
@@ -38,23 +47,26 @@ def odcs_contract(
         **({"servers": servers} if servers else {}),
         "schema": [
             {
-                "name": _table(manifest),
+                "name": table or manifest.name.replace("-", "_").replace(".", "_"),
                 "logicalType": "object",
                 "physicalType": "table",
                 "properties": [_property(column, notes.get(column.name, "")) for column in contract.columns],
             }
         ],
-        "customProperties": [
-            {"property": "epsilon", "value": guarantee.epsilon},
-            {"property": "delta", "value": guarantee.delta},
-            {"property": "privacyUnit", "value": guarantee.unit},
-            {"property": "relation", "value": guarantee.relation.value},
-        ],
+        "customProperties": [{"property": name, "value": value} for name, value in facts.items()],
     }
 
 
-def _table(manifest: Manifest) -> str:
-    return manifest.name.replace("-", "_").replace(".", "_")
+def column_notes(manifest: Manifest) -> dict[str, str]:
+    """Of each published column, how fine it is and what to be careful about."""
+    return {
+        fit.column: "; ".join(part for part in (fit.resolution, _exact(fit.exact), fit.caution) if part)
+        for fit in manifest.fitness
+    }
+
+
+def _exact(values: tuple[str, ...]) -> str:
+    return f"exact: {', '.join(values)}" if values else ""
 
 
 def _property(column: ColumnContract, note: str) -> dict[str, Any]:

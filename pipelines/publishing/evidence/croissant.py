@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.pipelines.publishing.contracts.odcs import column_notes
 from understudy.pipelines.publishing.evidence.subject import Subject
 from understudy.pipelines.publishing.manifest import PublishedFile
 from understudy.pipelines.table.contract import ColumnContract
@@ -80,7 +81,7 @@ def _file(file: PublishedFile, release: str) -> dict[str, Any]:
 
 def _records(subject: Subject, file: str, name: str) -> dict[str, Any]:
     """The rows of one file. Files of one table are record sets of their own: the format has no union of them."""
-    notes = subject.column_notes()
+    notes = column_notes(subject.manifest)
     fields = [_field(column, file, name, notes.get(column.name, "")) for column in subject.contract.columns]
     return {"@type": "cr:RecordSet", "@id": name, "name": name, "description": "One synthetic row a record.",
             "field": fields}  # fmt: skip

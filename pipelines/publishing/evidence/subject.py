@@ -82,22 +82,9 @@ class Subject:
     def versions(self) -> dict[str, str]:
         return dict(self.manifest.versions)
 
-    def column_notes(self) -> dict[str, str]:
-        """Of each published column, how fine it is and what to be careful about."""
-        return {
-            fit.column: "; ".join(
-                part for part in (fit.resolution, _exact(fit.exact), fit.caution) if part
-            )
-            for fit in self.manifest.fitness
-        }  # fmt: skip
-
     def declared(self, *path: str) -> Any:
         """A value of the spec in the manifest, None where an older one does not have it."""
         found: Any = self.manifest.spec
         for key in path:
             found = found.get(key) if isinstance(found, dict) else None
         return found
-
-
-def _exact(values: tuple[str, ...]) -> str:
-    return f"exact: {', '.join(values)}" if values else ""

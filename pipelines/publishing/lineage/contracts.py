@@ -11,55 +11,26 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from understudy.pipelines.publishing.contracts.odcs import odcs_contract
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.contract import contract_of
+from understudy.pipelines.table.domain import TableDomain
 
 CONTRACT, SOURCES = "contract/odcs.yaml", "contract/sources.yml"
-_LOGICAL = {
-    "category": "string", "integer": "integer", "number": "number", "boolean": "boolean", "date": "date",
-    "datetime": "timestamp", "later": "timestamp", "identifier": "integer", "lookup": "string", "tensor": "array",
-}  # fmt: skip
 _SERVERS = {"postgresql": "postgres", "duckdb": "duckdb", "mysql": "mysql", "mariadb": "mysql", "s3": "s3"}
 
 
-def contract_files(manifest: Manifest, spec: ReleaseSpec) -> tuple[ReleaseFile, ...]:
-    written = ((CONTRACT, odcs(manifest, spec)), (SOURCES, dbt_sources(manifest, spec)))
+def contract_files(manifest: Manifest, spec: ReleaseSpec, domain: TableDomain) -> tuple[ReleaseFile, ...]:
+    written = ((CONTRACT, odcs(manifest, spec, domain)), (SOURCES, dbt_sources(manifest, spec)))
     return tuple(ReleaseFile(path, _yaml(tree)) for path, tree in written)
 
 
-def odcs(manifest: Manifest, spec: ReleaseSpec) -> dict[str, Any]:
-    """Open Data Contract Standard, version 3.0.2."""
-    promised = manifest.guarantee
-    _, table = _place(spec)
-    facts = {
-        "epsilon": promised.epsilon, "delta": promised.delta, "relation": promised.relation.value,
-        "unit": promised.unit, "accountant": promised.accountant, "method": manifest.method,
-        "releaseId": manifest.release_id, "snapshot": manifest.snapshot,
-    }  # fmt: skip
-    tree: dict[str, Any] = {
-        "apiVersion": "v3.0.2",
-        "kind": "DataContract",
-        "id": f"urn:understudy:{spec.name}",
-        "name": spec.name,
-        "version": manifest.release_id,
-        "status": "active",
-        "description": {
-            "purpose": "A synthetic copy: no row is a row of the private table.",
-            "limitations": promised.sentence,
-        },
-        "schema": [
-            {
-                "name": table,
-                "physicalName": table,
-                "physicalType": "table",
-                "properties": [_property(name, spec.columns.get(name)) for name in manifest.columns],
-            }
-        ],
-        "customProperties": [{"property": name, "value": value} for name, value in facts.items()],
-    }
-    if (kind := _SERVERS.get(spec.publish.address.kind)) is not None and not spec.publish.address.hidden_in:
-        tree["servers"] = [{"server": "published", "type": kind, **_server(spec)}]
-    return tree
+def odcs(manifest: Manifest, spec: ReleaseSpec, domain: TableDomain) -> dict[str, Any]:
+    kind = _SERVERS.get(spec.publish.address.kind)
+    known = kind is not None and not spec.publish.address.hidden_in
+    servers = [{"server": "published", "type": kind, **_server(spec)}] if known else None
+    return odcs_contract(manifest, contract_of(domain, None), _place(spec)[1], servers)
 
 
 def dbt_sources(manifest: Manifest, spec: ReleaseSpec) -> dict[str, Any]:
@@ -81,17 +52,6 @@ def dbt_sources(manifest: Manifest, spec: ReleaseSpec) -> dict[str, Any]:
     return {"version": 2, "sources": [held]}
 
 
-def _property(name: str, column: Any) -> dict[str, Any]:
-    kind = getattr(column, "type", None)
-    said: dict[str, Any] = {"name": name, "logicalType": _logical(column), "required": not _may_be_null(column)}
-    if kind in ("integer", "number", "date", "datetime") and (ends := _ends(column)):
-        said["logicalTypeOptions"] = dict(zip(("minimum", "maximum"), ends, strict=True))
-    if values := _listed(column):
-        arguments = {"validValues": values}
-        said["quality"] = [{"type": "library", "rule": "validValues", "mustBe": 0, **arguments}]
-    return said
-
-
 def _tested(name: str, column: Any) -> dict[str, Any]:
     said: dict[str, Any] = {"name": name}
     tests: list[Any] = [] if _may_be_null(column) else ["not_null"]
@@ -101,22 +61,8 @@ def _tested(name: str, column: Any) -> dict[str, Any]:
     return said | ({"data_tests": tests} if tests else {})
 
 
-def _logical(column: Any) -> str:
-    kind = getattr(column, "type", "")
-    if kind == "category" and all(isinstance(value, int) for value in _declared(column) or [""]):
-        return "integer"
-    return _LOGICAL.get(kind, "string" if kind != "derived" else "number")
-
-
 def _may_be_null(column: Any) -> bool:
     return column is None or bool(getattr(column, "nullable", False)) or column.type in ("derived", "lookup")
-
-
-def _ends(column: Any) -> tuple[Any, Any] | None:
-    low, high = getattr(column, "min", None), getattr(column, "max", None)
-    if low is None or high is None or getattr(column, "spikes", None):
-        return None
-    return tuple(end if isinstance(end, int | float) else str(end) for end in (low, high))  # type: ignore[return-value]
 
 
 def _declared(column: Any) -> list[str | int]:
