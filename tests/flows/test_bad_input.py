@@ -54,7 +54,9 @@ def test_a_misspelt_table_is_two_lines_and_no_list_of_leaks(clinic: Clinic) -> N
     clinic.write(("table: visits", "table: visit"))
     ended = Place(clinic.home.parent).run("release", clinic.spec, PREFECT_API_URL=str(PREFECT_API_URL.value()))
     assert ended.code == 2, ended.text
+    waited = "EventsWorker - Still processing items"  # Prefect's own, where the machine is slow
     lines = [line for line in ended.err.splitlines() if not line.endswith((" ...", "`understudy keys show` prints"))]
+    lines = [line for line in lines if waited not in line]
     assert len(lines) == 2, ended.err
     assert "'visit'" in lines[0]
 

@@ -25,7 +25,7 @@ from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources import bounding
-from understudy.pipelines.sources.databases import postgresql, postgresql_stream
+from understudy.pipelines.sources.databases import postgresql, postgresql_binary
 from understudy.pipelines.sources.pinning import FilePin
 
 PEOPLE, CAP = 60, 2
@@ -250,7 +250,7 @@ def test_nobody_can_rewrite_a_postgresql_table_between_passes(
 def test_who_waits_to_rewrite_the_table_makes_reading_fail_in_the_end(
     warehouse: Warehouse, visits: Any, between_passes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgresql_stream, "LOCK_TIMEOUT", "200ms")
+    monkeypatch.setattr(postgresql_binary, "LOCK_TIMEOUT", "200ms")
     clustering = threading.Thread(target=warehouse.execute, args=("CLUSTER visits USING by_x",))
 
     def begin() -> None:
