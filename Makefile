@@ -70,7 +70,7 @@ evidence-check: $(DEMO)
 	build/evidence/bin/pip install --quiet 'mlcroissant[parquet]>=1.1' 'datacontract-cli[duckdb]>=1.2'; }
 	rm -rf build/evidence-demo && mkdir build/evidence-demo && cd build/evidence-demo && \
 	../../$(BIN)/understudy demo && \
-	../../$(BIN)/understudy --home demo/.understudy evidence demo/releases/clinic-visits evidence && cd evidence && \
+	../../$(BIN)/understudy --home demo/.understudy evidence demo/releases/clinic evidence && cd evidence && \
 	../../evidence/bin/mlcroissant validate --jsonld croissant.json && \
 	../../evidence/bin/datacontract lint contract.odcs.yaml && ../../evidence/bin/datacontract test contract.odcs.yaml
 

@@ -84,7 +84,7 @@ def test_an_empty_environment_with_the_wheel_runs_the_demo_and_deploys_to_kubern
 
     assert "card.html" in understudy("demo", "--visits", "5000")
     with prefect_server(environment, tmp_path, clean) as api:
-        spec = str(tmp_path / "demo" / "clinic-visits.yaml")
+        spec = str(tmp_path / "demo" / "clinic.yaml")
         understudy("deploy", spec, "--pool", "cluster", "--pool-type", "kubernetes", PREFECT_API_URL=api)
         pool = json.load(urllib.request.urlopen(f"{api}/work_pools/cluster"))
     assert pool["type"] == "kubernetes"

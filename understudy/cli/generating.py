@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from understudy.cli.releasing import tell_alarms
+from understudy.cli.releasing import tell_alarms, tell_published
 from understudy.pipelines.publishing.targets.base import Published, open_target
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.checking import require_sound
@@ -35,7 +35,7 @@ def generate_from(
     click.echo(
         f"spent      nothing: {charge.stage} of {charge.release}, snapshot {charge.snapshot}, was paid for before"
     )
-    click.echo(f"published  {published.manifest.rows:,} rows x {len(published.manifest.columns)} columns")
+    tell_published(published)
     tell_alarms(published)
     click.echo(f"where      {published.location}")
     return published

@@ -75,7 +75,7 @@ for _command in (init, spec_group, completion):
 @click.option("--directory", type=click.Path(path_type=Path), default=Path("demo"), show_default=True)
 @click.option("--visits", type=click.IntRange(1000, 5_000_000), default=60_000, show_default=True)
 def demo(directory: Path, visits: int) -> None:
-    """Build a small clinic warehouse and release a private copy of it, end to end."""
+    """Build a small clinic warehouse of three tables and release a private copy of them, end to end."""
     from understudy.demo.run import run_demo
 
     run_demo(directory, visits)

@@ -152,11 +152,17 @@ def _report(published: Published, books: Books, spec: ReleaseSpec, known: frozen
         f"account    {account.name}: {spent} of {account.cap.epsilon} spent, "
         f"{left_text(balance.left)} left (filter {account.filter.name})"
     )
-    click.echo(f"published  {published.manifest.rows:,} rows x {len(published.manifest.columns)} columns")
+    tell_published(published)
     tell_alarms(published)
     click.echo(f"where      {published.location}")
     click.echo(f"card       {published.card}")
     click.echo(f"took       {seconds:.0f} s")
+
+
+def tell_published(published: Published) -> None:
+    manifest = published.manifest
+    told = ", ".join(f"{table.rows:,} {table.name}" for table in manifest.tables) or f"{manifest.rows:,} rows"
+    click.echo(f"published  {told} x {len(manifest.columns)} columns")
 
 
 def tell_alarms(published: Published) -> None:

@@ -1,4 +1,4 @@
-"""`understudy demo`: a made-up clinic in DuckDB, an account, a plan, a release, and the same release again for free."""
+"""`understudy demo`: a made-up clinic in DuckDB, an account, a plan, a release of its tables, and it again for free."""
 
 from __future__ import annotations
 
@@ -9,43 +9,8 @@ from pathlib import Path
 import click
 
 from understudy.cli.environment import choose_workspace
+from understudy.demo.specs import FLAT, TABLES
 from understudy.pipelines.errors import SpecError
-
-SPEC = """\
-# Everything in this file is public: it is what you are willing to say about the table without looking at it.
-name: clinic-visits
-source:
-  uri: "duckdb:///clinic.duckdb"
-  table: visits
-  snapshot: "2026-10"                 # a new snapshot is a new release, charged to the account
-privacy:
-  account: clinic
-  relation: add_remove
-  unit: {entity: patient_id, max_rows: 4}   # hides a whole patient; at most 4 of their visits are used
-  epsilon: 1.0
-  delta: 1e-6
-  quality: 0.02                       # of the budget, to learn how much of each column was understood
-columns:
-  visit_id:    {type: identifier, action: surrogate}
-  patient_id:  {type: identifier, action: drop}
-  visited_on:  {type: date, min: 2026-01-01, max: 2026-10-31, bins: month}
-  age:         {type: integer, min: 0, max: 104, bins: 21}
-  sex:         {type: category, values: [F, M, X]}
-  region:      {type: category, values: [north, east, south, west, centre], other: true}
-  insurance:   {type: category, values: [public, private, none], nullable: true}
-  ward:        {type: category, values: [emergency, general, surgery, cardiology, maternity, paediatrics, oncology]}
-  severity:    {type: category, values: [minor, moderate, serious, critical], ordered: true}
-  smoker:      {type: boolean, nullable: true}
-  bmi:         {type: number, min: 12, max: 52, bins: 20, decimals: 1, nullable: true}
-  stay_days:   {type: integer, min: 0, max: 60, bins: 14, scale: log}
-  charge:      {type: number, min: 0, max: 40000, bins: 24, scale: log, decimals: 2, nullable: true}
-  readmitted:  {type: boolean}
-method:
-  name: privpgd
-  marginals: all-2way
-publish:
-  to: releases/
-"""
 
 
 def run_demo(directory: Path, visits: int) -> None:
@@ -65,19 +30,20 @@ def run_demo(directory: Path, visits: int) -> None:
     from understudy.cli.releasing import run_release
     from understudy.demo.clinic import build_warehouse
 
-    spec = directory / "clinic-visits.yaml"
-    _say(1, "a warehouse with a sensitive table")
+    spec = directory / "clinic.yaml"
+    _say(1, "a warehouse with sensitive tables")
     warehouse = directory / "clinic.duckdb"
     if not warehouse.exists():
         build_warehouse(warehouse, visits)
-    spec.write_text(SPEC, encoding="utf-8")
-    click.echo(f"{warehouse}: table visits, one row a visit, several visits a patient")
+    spec.write_text(TABLES, encoding="utf-8")
+    (directory / "clinic-visits.yaml").write_text(FLAT, encoding="utf-8")
+    click.echo(f"{warehouse}: tables patients, visits and prescriptions, which belong together by their keys")
     _say(2, "an account with a budget, and the spec")
-    open_account("clinic", "3", "1e-6", "add_remove", "patient_id", 4)
-    click.echo(f"{spec}: what is public about the table and what to do with it")
+    open_account("clinic", "3", "1e-6", "add_remove", "patients", 1)
+    click.echo(f"{spec}: what is public about the tables and what to do with them")
     _say(3, "the plan, which reads no row")
-    print_plan(spec, assume_rows=visits, as_json=False)
-    _say(4, "the release")
+    print_plan(spec, assume_rows=visits * 2 // 5, as_json=False)
+    _say(4, "the release of all three tables, or of none")
     published = run_release(spec)
     _say(5, "the same release again: nothing is spent, drawn or published twice")
     run_release(spec)
