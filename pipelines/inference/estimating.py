@@ -20,7 +20,8 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.inference.answers import LEVEL, Answer
 from understudy.pipelines.inference.answers import told as written
 from understudy.pipelines.inference.axes import Axis, code_of, group_value
-from understudy.pipelines.inference.intervals import Bins, Interval, deviations, of_quantile, quantile
+from understudy.pipelines.inference.intervals import Interval, deviations
+from understudy.pipelines.inference.quantiles import bins_of, of_quantile, quantile
 from understudy.pipelines.inference.question import Question
 from understudy.pipelines.inference.question_sums import QuestionSums, Told
 from understudy.pipelines.inference.sums import Grouping, Sums, sums
@@ -174,29 +175,23 @@ class _Asked(QuestionSums):
         measured = self.columns[place]
         if axis.column.kind == "boolean" or measured in self.by:
             raise SpecError("that has no quantile", "ask for the quantile of a number, by another column")
-        grouping = Grouping(self.by, (measured,))
         known = self.where * self._along(axis.has_value, place)
         functions = self._by_codes([known])
-        found = sums(self.told.residuals, self.columns, functions, grouping)
-        codes = np.arange(axis.column.value_codes)
         low, high = self._spans(axis, place, known)
-        usable = codes[np.isfinite(low)]
+        usable = np.flatnonzero(np.isfinite(low))
         if not len(usable):
             raise SpecError("no row can meet that condition", "ask about values that the column has")
         order = usable[np.lexsort((high[usable], low[usable]))]
         present = functions[0].max(axis=tuple(p for p, c in enumerate(self.columns) if c not in self.by))
         left = [c for c in self.columns if c in self.by]
         there = np.transpose(present, [left.index(c) for c in self.by]).reshape(-1) > 0
-        level, answers = self.question.measure.level, []
-        for number, group in enumerate(self._groups(grouping)[0]):
-            if not there[number]:
+        level, spans, answers = self.question.measure.level, (order.tolist(), low, high), []
+        found = bins_of(self.told.residuals, self.columns, functions[0], self.by, measured, spans, level)
+        for group, bins, some in zip(self._groups(Grouping(self.by))[0], found, there, strict=True):
+            if not some:
                 continue
-            counts = found.values[number, order, 0]
-            noise = found.noise[number, :, 0, :, 0][np.ix_(order, order)]
-            bins = Bins(low[order], high[order], counts, noise)
-            sampled = replace(bins, noise=noise + np.diag(np.maximum(counts, 0.0)) * self.told.max_rows)
-            own, wide = of_quantile(bins, level, z), of_quantile(sampled, level, z)
-            value = own.nearest(quantile(bins, level)) if counts.sum() > 0 else None
+            own, wide = of_quantile(bins, z), of_quantile(bins.sampled(self.told.max_rows), z)
+            value = own.nearest(quantile(bins)) if bins.counts.sum() > 0 else None
             width = 0.0
             if value is not None:
                 inside = (low[order] <= value) & (value <= high[order])

@@ -7,7 +7,9 @@ residuals of fewer columns that it leans on. As linear maps go, that is to ask t
 of a pair adds to what is asked of its columns,
     f_i - alpha sum_b lambda_ab f_ab offset_b / n_j      (and likewise j),
 and both to what is asked of the number of rows. So pairs come first, then columns, then the total.
-Functions are in batches [o, k, ...]: between k, k' of one o covariances are wanted.
+Functions are in batches [o, k, ...]: between k, k' of one o covariances are wanted. They are kept as factors, pairs of
+arrays [o, k, r] whose products `left @ right'` add up to them: who needs little of a covariance (factored.py) need not
+have it written out.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.inference.grouped import GroupedAxis, Joined
 
 FloatArray = npt.NDArray[np.float64]
+Factor = tuple[FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,8 @@ class Alone:
 class GroupNoise:
     def __init__(self, told: Residuals, groups: int, many: int) -> None:
         self._told = told
-        self._noise = np.zeros((groups, many, many))
+        self._shape = groups, many
+        self._factors: list[Factor] = []
         self._asked: dict[int, list[tuple[GroupedAxis, FloatArray]]] = defaultdict(list)
         self.of_total: FloatArray = np.zeros((groups, many))
 
@@ -52,14 +56,13 @@ class GroupNoise:
         less = joined.less
         if one.shape[1] == 1:
             weight = np.square(one[:, 0]) @ less
-            self._noise += (other * weight[:, None]) @ other.swapaxes(1, 2)
+            self._factors.append((other * weight[:, None], other))
         elif other.shape[1] == 1:
             weight = np.square(other[:, 0]) @ less.T
-            self._noise += (one * weight[:, None]) @ one.swapaxes(1, 2)
+            self._factors.append((one * weight[:, None], one))
         else:
-            for place in range(len(one)):
-                flat = (one[place][:, :, None] * other[place][:, None, :]).reshape(one.shape[1], -1)
-                self._noise[place] += (flat * less.ravel()) @ flat.T
+            flat = (one[:, :, :, None] * other[:, :, None, :]).reshape(*one.shape[:2], -1)
+            self._factors.append((flat * less.ravel(), flat))
         if joined.leans:
             first, second = joined.axes
             offsets = first.offset / first.size, second.offset / second.size
@@ -73,7 +76,7 @@ class GroupNoise:
         joined = self._told.by_clique[clique]
         assert isinstance(joined, Joined)
         flat = functions.reshape(*functions.shape[:2], -1)
-        self._noise += (flat * joined.less.ravel()) @ flat.swapaxes(1, 2)
+        self._factors.append((flat * joined.less.ravel(), flat))
         if joined.leans:
             first, second = joined.axes
             weighed = functions * joined.variance
@@ -90,31 +93,38 @@ class GroupNoise:
                                         coordinates - coordinates.mean(axis=-1, keepdims=True)))  # fmt: skip
 
     def finished(self, alone: Mapping[int, Alone], total: FloatArray) -> FloatArray:
-        """With what was asked of single columns, and of the number of rows ([o, k])."""
+        """The covariances [o, k, k], with what was asked of single columns, and of the number of rows ([o, k])."""
+        groups, many = self._shape
+        found = np.zeros((groups, many, many))
+        for left, right in self.factors(alone, total):
+            found += left @ right.swapaxes(1, 2)
+        return found
+
+    def factors(self, alone: Mapping[int, Alone], total: FloatArray) -> list[Factor]:
         for column in {*alone, *self._asked}:
             self._column(column, alone.get(column), self._asked[column])
-        std = self._told.by_clique[()].std
+        variance = self._told.by_clique[()].std ** 2
         asked = total + self.of_total
-        self._noise += std**2 * (asked[:, :, None] * asked[:, None, :] - total[:, :, None] * total[:, None, :])
-        return self._noise
+        both = np.stack([asked, total], axis=-1)
+        return [*self._factors, (both * [variance, -variance], both)]
 
     def _column(self, column: int, own: Alone | None, asked: list[tuple[GroupedAxis, FloatArray]]) -> None:
         residual = self._told.by_clique[(column,)]
         bases = [axis.basis for axis, _ in asked if axis.basis is not None]
         for (_, one), basis in zip(asked, bases, strict=True):
             if own is not None:
-                both = own.coordinates(basis) @ one.swapaxes(1, 2)
-                self._noise += residual.std**2 * (both + both.swapaxes(1, 2))
+                beside = residual.std**2 * own.coordinates(basis)
+                self._factors += [(beside, one), (one, beside)]
             for (_, other), second in zip(asked, bases, strict=True):
-                self._noise += residual.std**2 * (one @ (basis.T @ second)) @ other.swapaxes(1, 2)
+                self._factors.append((residual.std**2 * (one @ (basis.T @ second)), other))
         if not isinstance(residual, Joined):
             return
         [axis] = residual.axes
         assert axis.basis is not None
-        found = np.zeros((*self._noise.shape[:2], len(axis.strength)))
+        found = np.zeros((*self._shape, len(axis.strength)))
         if own is not None:
             found = found + own.coordinates(axis.basis)
         for (_, one), basis in zip(asked, bases, strict=True):
             found = found + one @ (basis.T @ axis.basis)
-        self._noise += (found * residual.less) @ found.swapaxes(1, 2)
+        self._factors.append((found * residual.less, found))
         self.of_total -= (found * residual.variance) @ (axis.offset / axis.size)

@@ -1,10 +1,9 @@
-"""Intervals: of sums, of ratios of sums, of differences and ratios of those, and of quantiles.
+"""Intervals: of sums, of ratios of sums, and of differences and ratios of those; quantiles.py has theirs.
 
 Sums are normal with a known variance: the interval is exact. A ratio n/d is inverted from n - t d, which is normal for
 every t (Fieller 1954): exact too, however noisy the denominator; where that leaves two rays, it is cut to the values
 that the ratio can have, and what spans them is given. Differences and ratios of two such ratios are put together from
 the two intervals (the method of variance estimates recovery: Zou & Donner 2008, and Donner & Zou 2012 for ratios).
-A quantile is inverted from the sum of [x < t] - q, which has mean zero at the true t (Woodruff 1952).
 """
 
 from __future__ import annotations
@@ -97,54 +96,3 @@ def of_quotient(one: float, first: Interval, other: float, second: Interval, cor
         return (linear + sign * math.sqrt(inside)) / square if square > 0 else math.copysign(math.inf, sign)
 
     return Interval(bound(first.low, second.high, -1), bound(first.high, second.low, 1))
-
-
-@dataclass(frozen=True, eq=False)
-class Bins:
-    """Counts of rows in bins that do not overlap, in order, and the covariance of what is uncertain about them."""
-
-    low: FloatArray
-    high: FloatArray
-    counts: FloatArray
-    noise: FloatArray
-
-
-def quantile(bins: Bins, level: float) -> float:
-    """Where the counts, made monotone, pass the level; rows are spread evenly in a bin."""
-    wanted = level * bins.counts.sum()
-    below = np.r_[0.0, np.cumsum(bins.counts)]
-    steady = (np.maximum.accumulate(below) + np.minimum.accumulate(below[::-1])[::-1]) / 2
-    place = int(np.clip(np.searchsorted(steady, wanted, side="left") - 1, 0, len(bins.counts) - 1))
-    inside = steady[place + 1] - steady[place]
-    share = (wanted - steady[place]) / inside if inside > 0 else 0.0
-    share = min(max(share, 0.0), 1.0)
-    return float(bins.low[place] + share * (bins.high[place] - bins.low[place]))
-
-
-def of_quantile(bins: Bins, level: float, z: float) -> Interval:
-    """All t at which the sum of [x < t] - level is within its noise of zero, and what lies between them."""
-    size = len(bins.counts)
-    # Of [x < the lower edge of each bin] - level: the sum, its covariance with every bin, and its variance.
-    start = _below(bins.counts) - level * bins.counts.sum()
-    with_noise = _below(bins.noise) - level * bins.noise.sum(axis=0)
-    variance = np.tril(with_noise, -1).sum(axis=1) - level * with_noise.sum(axis=1)
-    found: list[float] = []
-    for place in range(size):
-        # At the share u of the bin the sum is start + u count, its variance variance + 2 u cross + u^2 own.
-        count, cross, own = bins.counts[place], with_noise[place, place], bins.noise[place, place]
-        square = count**2 - z**2 * own
-        linear = 2 * (start[place] * count - z**2 * cross)
-        constant = start[place] ** 2 - z**2 * variance[place]
-        shares = [share for share in (0.0, 1.0) if (square * share + linear) * share + constant <= 0]
-        inside = linear**2 - 4 * square * constant
-        if square and inside >= 0:
-            roots = [(-linear + sign * math.sqrt(inside)) / (2 * square) for sign in (-1, 1)]
-            shares += [root for root in roots if 0 <= root <= 1]
-        width = bins.high[place] - bins.low[place]
-        found += [float(bins.low[place] + share * width) for share in shares]
-    return Interval(min(found), max(found)) if found else Interval(float(bins.low[0]), float(bins.high[-1]))
-
-
-def _below(values: FloatArray) -> FloatArray:
-    """Sums over the bins before each."""
-    return np.asarray(np.cumsum(values, axis=0) - values)
