@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -78,8 +79,13 @@ class _Asked(QuestionSums):
         raise SpecError("no row can meet that condition", f"ask about values that the release can have{declared}")
 
     def _named(self, columns: Sequence[int], codes: Sequence[int]) -> dict[str, Any]:
-        described = [self.told.columns[c] for c in columns]
-        return {column.name: group_value(column, code) for column, code in zip(described, codes, strict=True)}
+        return {self.told.columns[c].name: self._labels[c][code] for c, code in zip(columns, codes, strict=True)}
+
+    @cached_property
+    def _labels(self) -> dict[int, list[Any]]:
+        """How the groups of each column are called."""
+        described = {c: self.told.columns[c] for c in self.by}
+        return {c: [group_value(column, code) for code in range(column.size)] for c, column in described.items()}
 
     def _summed(self, grouping: Grouping) -> Sums:
         inner = math.prod(self.told.columns[c].size for c in grouping.inner)
@@ -163,8 +169,8 @@ class _Asked(QuestionSums):
                 one = self._uncertain(found.values[place, code], found.noise[place, code, :, code])
                 group = {
                     **self._named(self.by[:-1], codes),
-                    column.name: group_value(column, code),
-                    "against": group_value(column, reference),
+                    column.name: self._labels[self.by[-1]][code],
+                    "against": self._labels[self.by[-1]][reference],
                 }
                 between = found.noise[place, code, :, reference]
                 answers.append(compared_answer(group, one, base, between, contrast.kind, z))

@@ -7,9 +7,8 @@ residuals of fewer columns that it leans on. As linear maps go, that is to ask t
 of a pair adds to what is asked of its columns,
     f_i - alpha sum_b lambda_ab f_ab offset_b / n_j      (and likewise j),
 and both to what is asked of the number of rows. So pairs come first, then columns, then the total.
-Functions are in batches [o, k, ...]: between k, k' of one o covariances are wanted. They are kept as factors, pairs of
-arrays [o, k, r] whose products `left @ right'` add up to them: who needs little of a covariance (factored.py) need not
-have it written out.
+Functions are in batches [o, k, ...]: between k, k' of one o covariances are wanted. Those are kept as factors, so that
+who needs little of them (quantiles.py) need not have them written out.
 """
 
 from __future__ import annotations
@@ -26,7 +25,18 @@ from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.inference.grouped import GroupedAxis, Joined
 
 FloatArray = npt.NDArray[np.float64]
-Factor = tuple[FloatArray, FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """The part sum_r weight_or left_okr right_ok'r of a covariance; what is alike for all o is there once."""
+
+    weight: FloatArray
+    left: FloatArray
+    right: FloatArray
+
+    def covariance(self) -> FloatArray:
+        return np.asarray((self.left * self.weight[:, None]) @ self.right.swapaxes(1, 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +66,13 @@ class GroupNoise:
         less = joined.less
         if one.shape[1] == 1:
             weight = np.square(one[:, 0]) @ less
-            self._factors.append((other * weight[:, None], other))
+            self._factors.append(Factor(weight, other, other))
         elif other.shape[1] == 1:
             weight = np.square(other[:, 0]) @ less.T
-            self._factors.append((one * weight[:, None], one))
+            self._factors.append(Factor(weight, one, one))
         else:
             flat = (one[:, :, :, None] * other[:, :, None, :]).reshape(*one.shape[:2], -1)
-            self._factors.append((flat * less.ravel(), flat))
+            self._factors.append(Factor(less.reshape(1, -1), flat, flat))
         if joined.leans:
             first, second = joined.axes
             offsets = first.offset / first.size, second.offset / second.size
@@ -76,7 +86,7 @@ class GroupNoise:
         joined = self._told.by_clique[clique]
         assert isinstance(joined, Joined)
         flat = functions.reshape(*functions.shape[:2], -1)
-        self._factors.append((flat * joined.less.ravel(), flat))
+        self._factors.append(Factor(joined.less.reshape(1, -1), flat, flat))
         if joined.leans:
             first, second = joined.axes
             weighed = functions * joined.variance
@@ -96,8 +106,8 @@ class GroupNoise:
         """The covariances [o, k, k], with what was asked of single columns, and of the number of rows ([o, k])."""
         groups, many = self._shape
         found = np.zeros((groups, many, many))
-        for left, right in self.factors(alone, total):
-            found += left @ right.swapaxes(1, 2)
+        for factor in self.factors(alone, total):
+            found += factor.covariance()
         return found
 
     def factors(self, alone: Mapping[int, Alone], total: FloatArray) -> list[Factor]:
@@ -105,26 +115,35 @@ class GroupNoise:
             self._column(column, alone.get(column), self._asked[column])
         variance = self._told.by_clique[()].std ** 2
         asked = total + self.of_total
-        both = np.stack([asked, total], axis=-1)
-        return [*self._factors, (both * [variance, -variance], both)]
+        both = np.stack(np.broadcast_arrays(asked, total), axis=-1)
+        return [*self._factors, Factor(np.array([[variance, -variance]]), both, both)]
 
     def _column(self, column: int, own: Alone | None, asked: list[tuple[GroupedAxis, FloatArray]]) -> None:
         residual = self._told.by_clique[(column,)]
         bases = [axis.basis for axis, _ in asked if axis.basis is not None]
-        for (_, one), basis in zip(asked, bases, strict=True):
-            if own is not None:
-                beside = residual.std**2 * own.coordinates(basis)
-                self._factors += [(beside, one), (one, beside)]
-            for (_, other), second in zip(asked, bases, strict=True):
-                self._factors.append((residual.std**2 * (one @ (basis.T @ second)), other))
+        variance, many = residual.std**2, range(len(asked))
+        for place, ((_, one), basis) in enumerate(zip(asked, bases, strict=True)):
+            alike = np.full((1, one.shape[-1]), variance)
+            if own is None:
+                self._factors.append(Factor(alike, one, one))
+            else:  # beside what is asked of it anyway, which counts already
+                beside = own.coordinates(basis)
+                self._factors += [Factor(alike, one + beside, one + beside), Factor(-alike, beside, beside)]
+            for other in (each for each in many if each != place):
+                self._factors.append(Factor(alike, one, asked[other][1] @ (bases[other].T @ basis)))
         if not isinstance(residual, Joined):
             return
         [axis] = residual.axes
         assert axis.basis is not None
-        found = np.zeros((*self._shape, len(axis.strength)))
+        if own is not None and own.code is not None and own.code.shape[1] == 1 and not asked:
+            codes = axis.basis[own.code[:, 0]]  # alike for all k, but for the scale
+            self._factors.append(Factor(np.square(codes) @ residual.less[:, None], *(own.scale[..., None],) * 2))
+            self.of_total -= own.scale * ((codes * residual.variance) @ (axis.offset / axis.size))[:, None]
+            return
+        found = np.zeros((1, 1, len(axis.strength)))
         if own is not None:
             found = found + own.coordinates(axis.basis)
         for (_, one), basis in zip(asked, bases, strict=True):
             found = found + one @ (basis.T @ axis.basis)
-        self._factors.append((found * residual.less, found))
+        self._factors.append(Factor(residual.less[None], found, found))
         self.of_total -= (found * residual.variance) @ (axis.offset / axis.size)

@@ -52,8 +52,9 @@ class Grouping:
 
 
 class Passes:
-    """One pass for each set of columns that the functions have beside the groups: what they are there, as `flat[o, i,
-    j, c]`, and the sets of groups that are `held` beside, with the std of each residual. Values add up as they go."""
+    """One pass for each set of columns that the functions have beside the groups: what they are there, as
+    `flat[o, i, j, c]` (once where all o are alike), and the sets of groups that are `held` beside it, with the std of
+    each residual. Values add up as they go."""
 
     def __init__(
         self, told: Residuals, columns: Clique, functions: FloatArray, grouping: Grouping, noisy: int | None = None
@@ -80,6 +81,8 @@ class Passes:
                 continue
             # Of every group and function, the coefficients over the kept columns.
             flat = np.moveaxis(part, 0, len(groups)).reshape(outer, inner, len(part), -1)
+            if (flat == flat[:1]).all():
+                flat = flat[:1]
             stds = {}
             for held in _subsets(groups):
                 clique = tuple(sorted((*held, *kept)))
@@ -100,7 +103,11 @@ class Passes:
     @property
     def of_total(self) -> FloatArray:
         """After the noise."""
-        return self._of_total if self.in_groups is None else self.in_groups.of_total.reshape(self.shape)
+        return (
+            np.broadcast_to(self._of_total, self.shape)
+            if self.in_groups is None
+            else self.in_groups.of_total.reshape(self.shape)
+        )
 
 
 class InGroups:
@@ -121,14 +128,14 @@ class InGroups:
 
     def add(self, clique: Clique, held: Clique, kept: Clique, flat: FloatArray) -> None:
         """Of a set of columns, those `held` by groups and those `kept` in the functions."""
-        outer, inner, many = self._shape
+        _, inner, many = self._shape
         lacked = [column for column in self._grouping.columns if column not in held]
-        functions = flat.reshape(outer, inner * many, -1) / math.prod(_sizes(lacked, self._told))
+        functions = flat.reshape(len(flat), inner * many, -1) / math.prod(_sizes(lacked, self._told))
         residual = self._told.by_clique[clique]
         if not clique:
             self._total = functions[:, :, 0]
         elif len(clique) == 1:
-            code = None if kept else np.broadcast_to(self._code(held[0]), functions.shape[:2])
+            code = None if kept else self._code(held[0])
             self._alone[clique[0]] = Alone(functions if kept else functions[:, :, 0], code)
         elif isinstance(residual, Joined):
             axes = dict(zip(clique, residual.axes, strict=True))
@@ -205,5 +212,5 @@ def _applied(flat: FloatArray, residual: FloatArray, held: Clique, groups: Cliqu
     shape = [told.sizes[column] for column in groups]
     spread = math.prod(told.sizes[column] for column in groups if column not in held)
     cells = residual.shape[-1]
-    full = np.broadcast_to(residual, (*shape, cells)).reshape(flat.shape[0], flat.shape[1], cells)
+    full = np.broadcast_to(residual, (*shape, cells)).reshape(-1, flat.shape[1], cells)
     return np.asarray(np.einsum("oijc,oic->oij", flat, full) / spread)

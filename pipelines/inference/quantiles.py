@@ -1,4 +1,4 @@
-"""Quantiles and their intervals: inverted from the sum of [x < t] - q, which has mean zero at the true t (Woodruff 1952).
+"""Quantiles and their intervals: by Woodruff 1952, the sum of [x < t] - q has mean zero at the true t.
 
 Where t moves through the bin k, that sum is the running sum S_k = sum_(b < k) c_b - q sum_b c_b of the counts, plus a
 share of c_k. So of the covariance of all counts no more is needed than var S_k, cov(S_k, c_k) and var c_k, which its
@@ -58,25 +58,27 @@ def bins_of(
     codes, low, high = spans
     grouping, size = Grouping(by, (along,)), told.sizes[along]
     passes, factors = Passes(told, columns, function[None], grouping), list[Factor]()
-    diagonal = np.zeros(passes.shape[:2])
+    diagonal = np.zeros((1, size))
     for flat, held in passes:
         own, alone, alike = flat[:, :, 0], 0.0, 0.0
         for each, std in held.items():  # between codes, centred noise is that of each less that of their mean
             weight = std**2 * grouping.alone(each, told.sizes)
             alone += weight * (along in each)
             alike += -weight / size if along in each else weight / size**2
-        diagonal += alone * np.square(own).sum(axis=-1)
-        factors.append((alike * own, own))
+        diagonal = diagonal + alone * np.square(own).sum(axis=-1)
+        factors.append(Factor(np.full((1, own.shape[-1]), alike), own, own))
     if passes.in_groups is not None:
         factors += passes.in_groups.factors()
     chosen = list(codes)
     counts = passes.values[:, chosen, 0]
-    parts = list(_of_diagonal(diagonal[:, chosen], level))
-    for left, right in factors:
-        ours, theirs = left[:, chosen], right[:, chosen]
-        ours_below, theirs_below = _below(ours, level), _below(theirs, level)
-        for place, (one, other) in enumerate(((ours_below, theirs_below), (ours_below, theirs), (ours, theirs))):
-            parts[place] = parts[place] + np.einsum("okr,okr->ok", one, other)
+    parts = [np.broadcast_to(part, counts.shape) for part in _of_diagonal(diagonal[:, chosen], level)]
+    for factor in factors:
+        left = factor.left[:, chosen]
+        right = left if factor.right is factor.left else factor.right[:, chosen]
+        below = _below(left, level)
+        other = below if right is left else _below(right, level)
+        for place, (one, two) in enumerate(((below, other), (below, right), (left, right))):
+            parts[place] = parts[place] + ((one * two) @ factor.weight[..., None])[..., 0]
     for group in zip(counts, _below(counts, level), *parts, strict=True):
         yield Bins(level, low[chosen], high[chosen], *group)
 

@@ -21,6 +21,7 @@ from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.inference.asking import Asked
 from understudy.pipelines.inference.estimating import estimate
 from understudy.pipelines.inference.grouped import Joined, with_groups
+from understudy.pipelines.inference.quantiles import bins_of
 from understudy.pipelines.inference.question import parse_question
 from understudy.pipelines.inference.question_sums import Told
 from understudy.pipelines.inference.regression import ols
@@ -178,6 +179,35 @@ def test_covariances_are_those_of_every_noisy_cell(
     slopes = np.stack([values_of(each, columns, functions, grouping) for each in moved])
     expected = np.einsum("noij,nokm->oijkm", slopes, slopes)
     np.testing.assert_allclose(found.noise, expected, atol=1e-8 * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("ways", [{}, EVEN, UNEVEN])
+@pytest.mark.parametrize(
+    ("columns", "by", "along"),
+    [((0,), (), 0), ((0, 2), (2,), 0), ((0, 2), (0,), 2), ((0, 2), (), 0), ((0, 1), (1,), 0)],
+)
+def test_what_a_quantile_needs_is_what_the_whole_covariance_says(
+    ways: dict[int, tuple[Starts, ...]], columns: Clique, by: Clique, along: int
+) -> None:
+    """The running sums of counts, in any order of the codes, where the function is of all columns."""
+    told, rng = with_groups(told_with(ways, 1)), np.random.default_rng(1)
+    function, order = rng.uniform(size=[SIZES[c] for c in columns]), rng.permutation(SIZES[along])[:-1].tolist()
+    low, high, level = np.arange(9.0), np.arange(9.0) + 1, 0.3
+    dense = sums(told, columns, function[None], Grouping(by, (along,)))
+    found = list(bins_of(told, columns, function, by, along, (order, low, high), level))
+    assert len(found) == len(dense.values)
+    below = np.tril(np.ones((len(order),) * 2), -1) - level
+    for bins, values, noise in zip(found, dense.values[:, order, 0], dense.noise[:, :, 0, :, 0], strict=True):
+        noise = noise[np.ix_(order, order)]
+        np.testing.assert_allclose(bins.counts, values)
+        np.testing.assert_allclose(bins.below, below @ values)
+        np.testing.assert_allclose(bins.variance, np.diag(below @ noise @ below.T))
+        np.testing.assert_allclose(bins.cross, np.diag(below @ noise))
+        np.testing.assert_allclose(bins.own, np.diag(noise))
+        more = noise + 2 * np.diag(np.maximum(values, 0))
+        np.testing.assert_allclose(bins.sampled(2).variance, np.diag(below @ more @ below.T))
+        np.testing.assert_allclose(bins.sampled(2).cross, np.diag(below @ more))
+        np.testing.assert_allclose(bins.low, low[order])
 
 
 @pytest.mark.parametrize("lacking", [1, 3])
