@@ -1,11 +1,12 @@
 """How often intervals hold the truth, over sets, epsilons, kinds of question and releases (delta 1e-5, ADD_REMOVE).
 
 Figures `coverage.<set>.<epsilon>.<kind>.held`, the share of 95% intervals for the table that hold what the table
-answers, and `.width`, their mean width beside that of answering the same question alone with the whole budget
-(`alone`); `coverage.<set>.all.<kind>.held` over all epsilons. Groups of a question count if they have 1% of the rows;
-smaller ones are in `coverage.<set>.small.<kind>.held`. `empty` are cells that no row is in. The measurement is that of
-method privpgd with all pairs, its noise drawn as the flow draws it. The set `workers` has columns of 100 and 400 codes,
-which are measured in groups of neighbours too.
+answers, beside its standard `error` over releases, and `.width`, their mean width beside that of answering the same
+question alone with the whole budget (`alone`); `coverage.<set>.all.<kind>.held` over all epsilons. Groups of a question
+count if they have 1% of the rows; of smaller ones the kind begins with `small.`. `empty` are cells that no row is in.
+The measurement is that of method privpgd with all pairs, its noise drawn as the flow draws it. The set `workers` has
+columns of 100 and 400 codes, which are measured in groups of neighbours too. With `--keep FILE` every release is kept,
+and a run goes on where one stopped.
 
 `coverage.ols.<set>.<coefficient>.held` and `.width`: least squares at epsilon 1; the peer, `rows`, is how often the
 intervals of a statistics package, computed from synthetic rows, hold the same coefficient.
@@ -26,7 +27,7 @@ import argparse
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ import pandas as pd
 import pyarrow as pa
 
 from benchmarks.support.figures import Figures
+from benchmarks.support.kept import Found, Kept
 from benchmarks.support.strategies import DELTA, grid, residual_draws
 from benchmarks.support.tables import CodedTable, load_tables, people, workers
 from understudy.pipelines.counting.counting import count_marginals
@@ -70,6 +72,7 @@ EPSILONS = ("2.5", "1", "0.2")
 Z95 = 1.959964
 MOST_GROUPS = 45
 SMALL = 0.01
+SMALL_GROUPS = "small."
 GAP_ROWS = 7_400
 REGRESSED = 3
 LOOKS, PERIOD_ROWS = 5, 10_000
@@ -94,6 +97,7 @@ class Asked:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--releases", type=int, default=100)
     parser.add_argument("--questions", type=int, default=8, help="of every kind")
+    parser.add_argument("--keep", type=Path, help="a file that keeps what each release found, and goes on from there")
     parser.add_argument("--logistic", type=int, default=40, help="releases with rows, for logistic regressions")
     parser.add_argument("--copies", type=int, default=5, help="synthetic tables, for the naive errors of regressions")
 
@@ -101,9 +105,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     figures = Figures(args.only)
     wide = workers(args.data)
+    kept = Kept(f"{args.questions} questions", args.keep)
     for table in [*load_tables(args.data), *([] if wide is None else [wide])]:
         if figures.wants(f"coverage.{table.name}."):
-            _cover(table, figures, args)
+            _cover(table, kept, args)
+            _show_covered([table.name], kept, figures)
         if table.name in REGRESSIONS and figures.wants(f"coverage.ols.{table.name}."):
             _regress(table, figures, args)
         if table.name in LOGISTIC and figures.wants(f"coverage.logit.{table.name}."):
@@ -115,41 +121,53 @@ def run(args: argparse.Namespace) -> None:
         _income_gap(*earners, figures, args.releases)
 
 
-def _cover(table: CodedTable, figures: Figures, args: argparse.Namespace) -> None:
-    columns, every, small = domain_of(table), defaultdict(list), defaultdict(list)
-    for epsilon in EPSILONS:
+def _cover(table: CodedTable, kept: Kept, args: argparse.Namespace) -> None:
+    """As many releases as are not kept yet; the epsilons in turn, so that what is cut short is of all of them."""
+    columns = domain_of(table)
+    covers = {epsilon: _Cover(table, columns, epsilon, args.questions) for epsilon in EPSILONS}
+    for _ in range(args.releases - min(kept.releases(table.name, epsilon) for epsilon in EPSILONS)):
+        for epsilon, cover in covers.items():
+            if kept.releases(table.name, epsilon) < args.releases:
+                kept.add(table.name, epsilon, cover.release())
+
+
+class _Cover:
+    """One set at one epsilon."""
+
+    def __init__(self, table: CodedTable, columns: tuple[DomainColumn, ...], epsilon: str, questions: int) -> None:
         z = noise_multiplier(Budget(float(epsilon), DELTA), Relation.ADD_REMOVE, "rounded")
-        asked = list(_questions(table, columns, z, args.questions))
-        parsed = [parse_question(each.text) for each in asked]
-        held, widths = defaultdict(list), defaultdict(list)
-        sets = [tuple(sorted(table.columns.index(name) for name in question.names)) for question in parsed]
+        self._columns = columns
+        self._asked = [(each, parse_question(each.text)) for each in _questions(table, columns, z, questions)]
+        sets = [tuple(sorted(table.columns.index(name) for name in question.names)) for _, question in self._asked]
         needed = {subset for clique in sets for subset in subsets(clique)}
-        draw = residual_draws(table, table.codes, float(epsilon), needed)
-        counted = residual_draws(table, table.codes, float(epsilon), {()})
-        for release in range(COUNTS * args.releases):
-            whole = release % COUNTS == 0
-            told = Told(draw() if whole else counted(), columns)
-            for each, question in zip(asked, parsed, strict=True):
-                if not whole and each.kind != "count":
+        self._draw = residual_draws(table, table.codes, float(epsilon), needed)
+        self._counted = residual_draws(table, table.codes, float(epsilon), {()})
+
+    def release(self) -> Found:
+        found = defaultdict(list)
+        for place in range(COUNTS):
+            told = Told(self._counted() if place else self._draw(), self._columns)
+            for each, question in self._asked:
+                if place and each.kind != "count":
                     continue
                 for answer in estimate(question, told):
                     group = tuple(answer.group[name] for name in each.by)
                     if group in each.truth and answer.interval is not None:
-                        inside = answer.interval.low <= each.truth[group] <= answer.interval.high
-                        if group in each.small:
-                            small[each.kind].append(inside)
-                            continue
-                        held[each.kind].append(inside)
-                        widths[each.kind].append((answer.interval.high - answer.interval.low, each.alone[group]))
-        for kind, found in held.items():
-            every[kind] += found
-            name = f"coverage.{table.name}.{epsilon}.{kind}"
-            ours, theirs = np.array(widths[kind])[np.isfinite(np.array(widths[kind])[:, 0])].mean(axis=0)
-            figures.show(f"{name}.held", float(np.mean(found)))
-            figures.show(f"{name}.width", float(ours), "alone", float(theirs))
-    for name, pooled in (("all", every), ("small", small)):
-        for kind, found in pooled.items():
-            figures.show(f"coverage.{table.name}.{name}.{kind}.held", float(np.mean(found)))
+                        low, high = answer.interval.low, answer.interval.high
+                        kind = f"{SMALL_GROUPS}{each.kind}" if group in each.small else each.kind
+                        width = (1, high - low, each.alone[group]) if math.isfinite(high - low) else (0, 0.0, 0.0)
+                        found[kind].append((1, int(low <= each.truth[group] <= high), *width))
+        return {kind: tuple(np.sum(lines, axis=0).tolist()) for kind, lines in found.items()}
+
+
+def _show_covered(names: Sequence[str], kept: Kept, figures: Figures) -> None:
+    for name in names:
+        for epsilon in EPSILONS:
+            for kind, pooled in kept.pooled((name,), (epsilon,)).items():
+                figures.show(f"coverage.{name}.{epsilon}.{kind}.held", pooled.held, "error", pooled.error)
+                figures.show(f"coverage.{name}.{epsilon}.{kind}.width", pooled.width, "alone", pooled.alone)
+        for kind, pooled in kept.pooled((name,), EPSILONS).items():
+            figures.show(f"coverage.{name}.all.{kind}.held", pooled.held, "error", pooled.error)
 
 
 def domain_of(table: CodedTable) -> tuple[DomainColumn, ...]:
