@@ -34,7 +34,7 @@ from scipy.special import ndtr, ndtri
 
 from understudy.pipelines.auditing.attacks import claimed_mu, log_ratio
 from understudy.pipelines.auditing.cases import planned_case
-from understudy.pipelines.auditing.made import Canaries, Row, canaries_of, farthest
+from understudy.pipelines.auditing.made import Canaries, canaries_of, farthest
 from understudy.pipelines.auditing.replay import (
     ADDED,
     Recorder,
@@ -44,6 +44,7 @@ from understudy.pipelines.auditing.replay import (
     measured,
     released_without_noise,
 )
+from understudy.pipelines.auditing.values import Row
 from understudy.pipelines.auditing.words import same_copies
 from understudy.pipelines.methods.mixing.mechanism import SliceNoise
 from understudy.pipelines.privacy.measurement import Measurement

@@ -42,6 +42,7 @@ from understudy.pipelines.auditing.replay import (
     replayed,
     spec_of,
 )
+from understudy.pipelines.auditing.values import Tables
 from understudy.pipelines.auditing.words import same_copies
 from understudy.pipelines.counting.mechanism import MarginalNoise
 from understudy.pipelines.counting.residuals import ResidualNoise
@@ -120,9 +121,7 @@ def _gap(false_alarms: float, misses: float) -> float:
     return float(ndtri(1 - min(max(false_alarms, least), 1 - least)) - ndtri(min(max(misses, least), 1 - least)))
 
 
-def _scores(
-    planned: Subject, nobody: pa.Table, row: pa.Table, truth: bool, releases: int, seed: int
-) -> Iterable[float]:
+def _scores(planned: Subject, nobody: Tables, row: Tables, truth: bool, releases: int, seed: int) -> Iterable[float]:
     """The log-likelihood ratio of each release, of the row over nobody."""
     tables = (row, nobody) if truth else (nobody, row)
     steps: list[tuple[Step, Step]] = []
@@ -140,7 +139,7 @@ def _scores(
         )
 
 
-def _in_step(planned: Subject, tables: tuple[pa.Table, pa.Table], seed: int) -> list[tuple[Step, Step]]:
+def _in_step(planned: Subject, tables: tuple[Tables, Tables], seed: int) -> list[tuple[Step, Step]]:
     """The exact numbers of both tables at every step, after what was released of the first."""
     seller = Recorder(seed)
     with same_copies(seed):

@@ -1,7 +1,7 @@
 """Releases that are attacked where nobody names a spec: every method and mode, both relations, rows and people.
 
 A new method, mode or kind of release is added to `CASES`, or to `OPEN` if it buys its columns first: every attack then
-takes it up, and `moves` refuses noise that it has no measure for. Trees of tables belong here as soon as they are one.
+takes it up, and `moves` refuses noise that it has no measure for. Releases of several tables are `TREES`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,31 @@ privacy: {{account: audit, epsilon: {epsilon}, delta: 1e-6{privacy}}}
 columns:
 {columns}
 method: {{name: {method}}}
+publish: {{to: releases/}}
+"""
+_TREE = """
+name: audited
+source: {{uri: made, snapshot: "1"}}
+privacy: {{account: audit, epsilon: {epsilon}, delta: 1e-6{privacy}}}
+tables:
+  people:
+    key: person
+    columns:
+      sex: {{type: category, values: [f, m], other: true}}
+      born: {{type: date, min: 1930-01-01, max: 2026-12-31, bins: 4, nullable: true}}
+  visits:
+    key: visit
+    parent: {{table: people, by: person}}
+    max_rows: {visits}
+    columns:
+      ward: {{type: category, values: [a, b], nullable: true}}
+      day: {{type: date, min: 2026-01-01, max: 2026-12-31, bins: quarter}}
+      paid: {{type: number, min: 0, max: 100, bins: 4}}
+  drugs:
+    parent: {{table: visits, by: visit}}
+    max_rows: 2
+    columns:
+      drug: {{type: category, values: [x, y], other: true}}
 publish: {{to: releases/}}
 """
 _NUMBERS = """
@@ -41,6 +66,7 @@ _PICTURES = """
   image: {type: tensor, shape: [3, 3], min: 0, max: 255}
 """
 _REPLACED, _PEOPLE = ", relation: replace_one", ", unit: {entity: who, max_rows: 3}"
+_KEPT = ", unit: {entity: who, max_rows: 3, columns: [kind], order_by: seen}"
 _KERNEL = "kernel, label: kind, rows: 60, frequencies: 20"
 _MIXING = "mixing, label: kind, rows: 60, records: 20, order: 4"
 _STATISTICS = ", statistics: {s: {where: {kind: [rose]}, use: keep}, t: {where: {length: {max: 3}}, use: hide}}"
@@ -52,6 +78,7 @@ CASES: dict[str, tuple[str, str, str]] = {
     "privpgd, replaced": ("privpgd", _REPLACED, _TABLE),
     "privpgd, people": ("privpgd", _PEOPLE, _TABLE),
     "privpgd, people replaced": ("privpgd", _PEOPLE + _REPLACED, _TABLE),
+    "privpgd, people kept": ("privpgd", _KEPT, _TABLE),
     "privpgd, triples": ("privpgd, marginals: all-3way", "", _LABELLED),
     "privpgd, auto": ("privpgd, marginals: auto", _PEOPLE, _TABLE),
     "privpgd, auto replaced": ("privpgd, marginals: auto", _REPLACED, _TABLE),
@@ -99,16 +126,25 @@ OPEN: dict[str, tuple[str, str, str]] = {
 }
 """Releases that first buy what their columns can hold."""
 
+TREES: dict[str, tuple[str, int, str]] = {
+    "tree": ("", 3, ""),
+    "tree, replaced": (_REPLACED, 3, ""),
+    "tree, in order": ("", 3, "day"),
+    "tree, in order replaced": (_REPLACED, 3, "day"),
+    "tree, many visits": ("", 12, ""),
+}
+"""Releases of several tables: what follows in `privacy`, visits a person at the most, and what orders them."""
+
 ALARMED = ("privpgd, three columns", "gaussian, fixed centre", "kernel", "mixing")
 """One of each method, for the attacks that people fear."""
 
-PRINCIPAL = ("privpgd, three columns", "gaussian, fixed centre", "kernel", "mixing")
+PRINCIPAL = ("privpgd, three columns", "gaussian, fixed centre", "kernel", "mixing", "tree")
 """One of each mechanism whose worst case is told apart as often as is asked for; the others a fiftieth as often."""
 
 
 @lru_cache(maxsize=64)
 def planned_case(name: str, epsilon: str = "2") -> Planned:
-    return plan_release(_spec(*CASES[name], epsilon))
+    return plan_release(_tree(name, epsilon) if name in TREES else _spec(*CASES[name], epsilon))
 
 
 def open_case(name: str, epsilon: str = "2") -> ReleaseSpec:
@@ -117,7 +153,7 @@ def open_case(name: str, epsilon: str = "2") -> ReleaseSpec:
 
 def subjects(epsilon: str) -> dict[str, Subject]:
     """All of them, by name."""
-    found: dict[str, Subject] = {name: planned_case(name, epsilon) for name in CASES}
+    found: dict[str, Subject] = {name: planned_case(name, epsilon) for name in (*CASES, *TREES)}
     return found | {name: open_case(name, epsilon) for name in OPEN}
 
 
@@ -130,3 +166,9 @@ def many_values(count: int, epsilon: str) -> Planned:
 
 def _spec(method: str, privacy: str, columns: str, epsilon: str) -> ReleaseSpec:
     return parse_spec(_SPEC.format(method=method, privacy=privacy, columns=columns, epsilon=epsilon))
+
+
+def _tree(name: str, epsilon: str) -> ReleaseSpec:
+    privacy, visits, order = TREES[name]
+    text = _TREE.format(epsilon=epsilon, privacy=privacy, visits=visits)
+    return parse_spec(text.replace("max_rows: 3\n", f"max_rows: 3\n    order_by: {order}\n") if order else text)

@@ -187,7 +187,7 @@ def _claim(each: Audited) -> str:
     words = "; ".join(f"{times} x {what}" if times > 1 else what for what, times in drawn.items())
     words = words if len(words) <= _WORDS else f"{words[:_WORDS]} ..."
     told = f"{at_most(loss.epsilon)}, {at_most(loss.delta)}"
-    return f"| {each.name} | {privacy.protected_unit}, {change} | {told} | {words} |"
+    return f"| {each.name} | {spec_of(each.subject).protects}, {change} | {told} | {words} |"
 
 
 def _bound_line(each: Audited) -> str:

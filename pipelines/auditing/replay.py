@@ -22,10 +22,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from understudy.pipelines.auditing.discovered import discovered
 from understudy.pipelines.auditing.moves import moved
+from understudy.pipelines.auditing.values import Pair, Tables
 from understudy.pipelines.auditing.words import ReplayedWords, same_copies, with_words
 from understudy.pipelines.canonical import canonical_json
 from understudy.pipelines.counting.adaptive import RoundNoise
@@ -38,13 +38,15 @@ from understudy.pipelines.methods.gaussian.mechanism import MomentNoise
 from understudy.pipelines.methods.gaussian.pairs import ProductNoise
 from understudy.pipelines.methods.kernel.mechanism import EMBEDDING, OnceNoise
 from understudy.pipelines.methods.mixing.statistics import StatisticsDesign
+from understudy.pipelines.methods.tree.measure import measure_tree
 from understudy.pipelines.privacy.events import Event
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
 from understudy.pipelines.releasing.domains import assumed_spec
-from understudy.pipelines.releasing.measuring import counted_here, given_source
+from understudy.pipelines.releasing.measuring import counted_here, counted_tree, given_source, given_tree
 from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.sources.base import Source
+from understudy.pipelines.sources.tree.opening import TreeSource
 from understudy.pipelines.spec.model import ReleaseSpec
 
 ADDED = (MarginalNoise, ResidualNoise, MomentNoise, ProductNoise, OnceNoise, StatisticsDesign)
@@ -54,7 +56,7 @@ ADDED = (MarginalNoise, ResidualNoise, MomentNoise, ProductNoise, OnceNoise, Sta
 CHOOSING = (RoundNoise, TriplesNoise, DiscoveryNoise)
 """Noises whose draw also chooses what is released, so that the shapes of a second draw may be others."""
 
-Opened = Callable[[pa.Table, ReleaseSpec], Source]
+Opened = Callable[[Any, ReleaseSpec], Source | TreeSource]
 Subject = Planned | ReleaseSpec
 """What is audited: a release as it was planned; or a spec that leaves columns open, and is planned once these were
 bought."""
@@ -137,20 +139,34 @@ def drawn(mechanism: Mechanism[Any], seed: int) -> tuple[Measurement, tuple[int,
     return released, tuple(words.calls)
 
 
-def measured(subject: Subject, table: pa.Table, purchase: Recorder, opened: Opened = given_source) -> Measurement | str:
+def given(tables: Tables, spec: ReleaseSpec) -> Source | TreeSource:
+    """As a Python program would pass them."""
+    return given_source(tables, spec) if spec.tree is None else given_tree(tables, spec)
+
+
+def measured(subject: Subject, table: Tables, purchase: Recorder, opened: Opened = given) -> Measurement | str:
     """The release's private part; or how it failed."""
     try:
         planned = subject if isinstance(subject, Planned) else discovered(subject, table, purchase, opened)
         with closing(opened(table, planned.spec)) as source:
+            if isinstance(source, TreeSource):
+                [charge] = planned.plan.charges
+                return measure_tree(counted_tree(source, planned), planned.plan.design, charge, purchase)
             return planned.method.measure(counted_here(source, planned), planned.spec, planned.plan, purchase)
     except Exception as error:  # whatever one table can cause is an outcome
         return f"{type(error).__name__}: {error}"
 
 
-def replayed(
-    planned: Subject, table: pa.Table, neighbour: pa.Table, seed: int, opened: Opened = given_source
-) -> Outcome:
-    """`opened` makes a source of a made table: by default as a Python program would pass it."""
+def compared(planned: Subject, pair: Pair, seed: int, opened: Opened = given) -> Outcome:
+    """What a made pair shows. Rows that are nobody's may move nothing at all."""
+    found = replayed(planned, pair.table, pair.neighbour, seed, opened)
+    if pair.nothing_moves and found.share > 0:
+        return replace(found, excesses=(*found.excesses, "rows that are nobody's count"))
+    return found
+
+
+def replayed(planned: Subject, table: Tables, neighbour: Tables, seed: int, opened: Opened = given) -> Outcome:
+    """`opened` makes a source of made tables: by default as a Python program would pass them."""
     one = Recorder(seed)
     with same_copies(seed):
         first = measured(planned, table, one, opened)

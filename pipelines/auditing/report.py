@@ -14,7 +14,7 @@ from understudy.pipelines.auditing.attacks import LowerBound, attacked
 from understudy.pipelines.auditing.cases import ALARMED, many_values
 from understudy.pipelines.auditing.made import made_pair
 from understudy.pipelines.auditing.one_run import OneRun, one_run
-from understudy.pipelines.auditing.replay import Subject, replayed, spec_of
+from understudy.pipelines.auditing.replay import Subject, compared, spec_of
 from understudy.pipelines.auditing.turns import in_turn
 from understudy.pipelines.releasing.planning import Planned
 
@@ -118,10 +118,13 @@ ALARMING = "10"
 
 
 def _method(subject: Subject) -> str:
-    """Pairs are asked for a method. What buys its columns first counts as one of its own, and so do weighted people."""
+    """Pairs are asked for a method. What buys its columns first counts as one of its own; so do trees and people who
+    are weighed."""
     spec = spec_of(subject)
     if not isinstance(subject, Planned):
         return "discovery"
+    if spec.tree is not None:
+        return "trees"
     weighted = spec.method.name == "privpgd" and spec.privacy.protected_unit.entity is not None
     return "weights" if weighted else spec.method.name
 
@@ -134,7 +137,7 @@ def _audited(name: str, planned: Subject, pairs: int, releases: int, seed: int) 
     for number in range(pairs):
         pair = made_pair(spec_of(planned), rng)
         with in_turn(number % BY_THREADS != 0):
-            found = replayed(planned, pair.table, pair.neighbour, rng.randrange(2**32))
+            found = compared(planned, pair, rng.randrange(2**32))
         habits[pair.habit] += 1
         largest = max(largest, found.share)
         excesses += (f"pair {number}: {each}" for each in found.excesses)

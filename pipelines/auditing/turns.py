@@ -12,8 +12,9 @@ from understudy.pipelines.counting import counting
 from understudy.pipelines.methods.gaussian import moments
 from understudy.pipelines.methods.mixing import mechanism as mixtures
 from understudy.pipelines.sources import bounding
+from understudy.pipelines.sources.tree import rows
 
-THREADED = (counting, bounding, moments, mixtures)
+THREADED = (counting, bounding, moments, mixtures, rows)
 _POOL = "ThreadPoolExecutor"
 
 

@@ -22,6 +22,7 @@ from tests.auditing.sizes import done, pairs
 from understudy.pipelines.auditing.cases import OPEN, open_case, planned_case
 from understudy.pipelines.auditing.made import made_pair
 from understudy.pipelines.auditing.replay import Recorder, Subject, measured, replayed, spec_of
+from understudy.pipelines.auditing.replay import compared as compared_as
 from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.sources import bounding
 from understudy.pipelines.sources.hashing import Hashes
@@ -34,6 +35,7 @@ CASES = [
     *((kind, case, 6) for kind in ("postgresql", "object csv") for case in PEOPLE[:2]),
     *((kind, "discovery, people", 4) for kind in ("csv", "sqlite", "postgresql")),
     *(("s3", case, 3) for case in PEOPLE[:1]),
+    *((kind, "tree, in order", 4) for kind in (*LOCAL, "postgresql")),
 ]
 
 
@@ -66,7 +68,7 @@ def compared(kind: str, case: str, choose: random.Random) -> None:
     with TemporaryDirectory() as name, pytest.MonkeyPatch.context() as environment:
         pair = made_pair(spec_of(planned), choose)
         opened = Opener(kind, Path(name), environment)
-        found = replayed(planned, pair.table, pair.neighbour, choose.randrange(2**32), opened)
+        found = compared_as(planned, pair, choose.randrange(2**32), opened)
     assert found.holds, found
     done(f"from {kind}")
 

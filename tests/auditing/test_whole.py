@@ -20,7 +20,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +29,7 @@ from tests.auditing.sizes import done, pairs
 from tests.methods.test_door import nudged
 from understudy.pipelines.auditing.cases import OPEN, open_case, planned_case
 from understudy.pipelines.auditing.made import made_pair
+from understudy.pipelines.auditing.values import Tables
 from understudy.pipelines.auditing.words import same_copies
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.methods.privpgd import listed
@@ -42,7 +42,7 @@ from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
 from understudy.pipelines.sources.memory import ArrowPart
 from understudy.pipelines.spec.model import ReleaseSpec
 
-Release = Callable[[ReleaseSpec, pa.Table, Path, "Door"], Any]
+Release = Callable[[ReleaseSpec, Tables, Path, "Door"], Any]
 VOLATILE = ("created_at", "history_head", "measurement_sha256")
 SMALL = {"epochs": 2, "particles": 200, "device": "cpu", "training_steps": 3}
 
@@ -56,7 +56,7 @@ class Seen:
     history: tuple[str, ...]
     files: tuple[str, ...]
     manifest: Any
-    table: pa.Table | None
+    tables: Any
     said: str
     draws: tuple[tuple[str, str], ...]
 
@@ -64,6 +64,10 @@ class Seen:
 def spec_of(case: str) -> ReleaseSpec:
     spec = open_case(case, "10") if case in OPEN else planned_case(case).spec
     return spec.model_copy(update={"generate": spec.generate.model_copy(update=SMALL)})
+
+
+WHOLE = ("privpgd, people", "privpgd, replaced", "gaussian", "gaussian, sampling noise", "kernel", "mixing",
+         "tree, in order", *OPEN)  # fmt: skip
 
 
 class Door:
@@ -89,7 +93,7 @@ class Door:
         return Measurement(mechanism.kind, mechanism.facts, self.drawn[self._place - 1].arrays)
 
 
-def released(spec: ReleaseSpec, table: pa.Table, folder: Path, door: Door, pay_again: bool = False) -> Seen:
+def released(spec: ReleaseSpec, table: Tables, folder: Path, door: Door, pay_again: bool = False) -> Seen:
     home, place = folder / "home", folder / "out"
     ended, release, said, log = "published", None, io.StringIO(), io.StringIO()
     handler = logging.StreamHandler(log)
@@ -112,7 +116,7 @@ def released(spec: ReleaseSpec, table: pa.Table, folder: Path, door: Door, pay_a
         history=tuple(entry.action for entry in ledger.history("audit")) if known else (),
         files=tuple(re.sub(r"[0-9a-f]{16,}", "#", file) for file in files),
         manifest=None if release is None else stripped(release.manifest.model_dump(mode="json")),
-        table=None if release is None else release.table,
+        tables=None if release is None else release.tables,
         said=_without_names(said.getvalue() + log.getvalue(), folder),
         draws=tuple(door.given),
     )
@@ -141,7 +145,17 @@ def both(spec: ReleaseSpec, rng: random.Random, release: Release = released) -> 
 
 
 @pytest.mark.parametrize(
-    "case", ["privpgd, people", "privpgd, replaced", "gaussian", "gaussian, sampling noise", "kernel", "mixing", *OPEN]
+    "case",
+    [
+        "privpgd, people",
+        "privpgd, replaced",
+        "gaussian",
+        "gaussian, sampling noise",
+        "kernel",
+        "mixing",
+        "tree, in order",
+        *OPEN,
+    ],
 )
 @settings(max_examples=pairs(3), deadline=None, derandomize=True)
 @given(rng=st.randoms(use_true_random=False))
@@ -152,14 +166,14 @@ def test_nothing_of_a_whole_release_tells_its_table_from_a_neighbour(case: str, 
     done("whole releases")
 
 
-@pytest.mark.parametrize("case", ["privpgd, people", "gaussian", "discovery"])
+@pytest.mark.parametrize("case", ["privpgd, people", "gaussian", "tree", "discovery"])
 @settings(max_examples=pairs(4), deadline=None, derandomize=True)
 @given(rng=st.randoms(use_true_random=False))
 def test_nor_do_runs_that_fail_and_are_tried_again(case: str, rng: random.Random) -> None:
     """A run that stops at any point of the protocol, the same run again, and again paid for once more."""
     point = rng.choice(PROTOCOL_POINTS)
 
-    def thrice(spec: ReleaseSpec, table: pa.Table, folder: Path, door: Door) -> list[Seen]:
+    def thrice(spec: ReleaseSpec, table: Tables, folder: Path, door: Door) -> list[Seen]:
         with pytest.MonkeyPatch.context() as environment:
             environment.setenv(VARIABLE, f"{point}:raise")
             runs = [released(spec, table, folder, door)]
@@ -188,7 +202,7 @@ def test_nor_does_a_stage_that_fails_and_quotes_what_it_was_given(rng: random.Ra
     owner, name = rng.choice([each for each in QUOTED if hasattr(*each)])
     spec = spec_of(rng.choice(("privpgd, people", "gaussian")))
 
-    def failing(spec: ReleaseSpec, table: pa.Table, folder: Path, door: Door) -> Seen:
+    def failing(spec: ReleaseSpec, table: Tables, folder: Path, door: Door) -> Seen:
         def quotes(*arguments: Any, **named: Any) -> NoReturn:
             raise ValueError(f"bad rows: {table.to_pylist()}")
 
