@@ -94,7 +94,8 @@ hostile: $(STAMP)
 storm: $(STAMP)
 	$(BIN)/python -m tests.cli.storm build/storm-$$$$
 
-# A hundred privacy bugs, each planted in a copy of the tree: its named test must fail. About twenty minutes; ONLY="a b" plants some.
+# More than a hundred privacy bugs, each planted in a copy of the tree: its named tests must fail. Five seconds of CPU a bug; ONLY="a b"
+# plants some.
 mutants: $(STAMP)
 	$(BIN)/python -m tests.mutants.run $(if $(ONLY),--only $(ONLY))
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-import pyarrow as pa
-
+from understudy.pipelines.auditing.values import Tables
 from understudy.pipelines.discovery.asking import KIND, DiscoveryPlan, first_round, open_columns, second_round, terms_of
 from understudy.pipelines.discovery.closing import Sizes, closed_column
 from understudy.pipelines.discovery.found import found_of
@@ -25,6 +24,7 @@ from understudy.pipelines.releasing.domains import assumed_spec
 from understudy.pipelines.releasing.measuring import contribution_key
 from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.sources.base import Source
+from understudy.pipelines.sources.tree.opening import TreeSource
 from understudy.pipelines.spec.model import ReleaseSpec
 
 Purchase = Callable[[PlannedCharge, Mechanism[Any]], Measurement]
@@ -32,11 +32,12 @@ RULES = CLOSINGS[VERSION]
 
 
 def discovered(
-    spec: ReleaseSpec, table: pa.Table, purchase: Purchase, opened: Callable[[pa.Table, ReleaseSpec], Source]
+    spec: ReleaseSpec, table: Tables, purchase: Purchase, opened: Callable[[Any, ReleaseSpec], Source | TreeSource]
 ) -> Planned:
     """The release as it is planned after both rounds."""
     columns = open_columns(spec)
     with closing(opened(table, assumed_spec(spec))) as source:
+        assert not isinstance(source, TreeSource), "columns of trees cannot be left open"
         bought = _asked(spec, first_round(spec, columns), source, purchase)
         found = {name: found_of(bought, place, RULES) for place, name in enumerate(columns)}
         further = second_round(spec, columns, found)

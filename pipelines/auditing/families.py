@@ -39,7 +39,7 @@ ANOTHER = SOMEBODY + 1
 MOST_ROWS = 48
 """Of one table: bounds multiply along the way from the root."""
 
-Columns = Mapping[str, Values]
+Columns = dict[str, Values]
 Rows = dict[str, list[Row]]
 
 

@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from understudy.pipelines.spec.open import OpenColumn
 
 Cell = Any
 Row = dict[str, Cell]
-Tables = pa.Table | Mapping[str, pa.Table]
+Tables: TypeAlias = pa.Table | Mapping[str, pa.Table]
 """What one release reads: a table, or several by name."""
 SOMEBODY = 77
 OWN_CLASS = "a class of one's own"

@@ -35,7 +35,7 @@ CASES = [
     *((kind, case, 6) for kind in ("postgresql", "object csv") for case in PEOPLE[:2]),
     *((kind, "discovery, people", 4) for kind in ("csv", "sqlite", "postgresql")),
     *(("s3", case, 3) for case in PEOPLE[:1]),
-    *((kind, "tree, in order", 4) for kind in (*LOCAL, "postgresql")),
+    *((kind, "tree, in order", 2) for kind in (*LOCAL, "postgresql")),
 ]
 
 

@@ -15,6 +15,7 @@ from tests.mutants.later import CHOSEN, DISCOVERED, WEIGHED
 from tests.mutants.mutant import Mutant, found
 from tests.mutants.noise import DRAWS, SCALES, SENSITIVITIES
 from tests.mutants.rows import ROW_BY_ROW, ROWS_OF_A_PERSON, TICKS_OF_A_PERSON
+from tests.mutants.trees import TREES
 from tests.mutants.visible import VISIBLE
 
 REPLAYED = "tests/auditing/test_replay.py::test_no_pair_of_neighbours_is_told_apart"
@@ -28,7 +29,18 @@ WHOLE = "tests/auditing/test_whole.py::test_nothing_of_a_whole_release_tells_its
 RETRIED = "tests/auditing/test_whole.py::test_nor_do_runs_that_fail_and_are_tried_again[privpgd, people]"
 QUOTING = "tests/auditing/test_whole.py::test_nor_does_a_stage_that_fails_and_quotes_what_it_was_given"
 UNCHARGED = "tests/auditing/test_whole.py::test_nor_is_anything_drawn_that_is_not_charged_to_the_last_bit"
+FAMILIES = "tests/auditing/test_replay.py::test_nor_are_two_sets_of_tables_that_differ_in_one_family"
 BY_GENERATORS = {
+    "trees: weights that sum to 2": FAMILIES + "[tree]",
+    "trees: every row weighs as much as a root": FAMILIES + "[tree]",
+    "trees: a unit of one row and not of W ticks": FAMILIES + "[tree]",
+    "trees: a row more than the bound": FAMILIES + "[tree]",
+    "trees: an orphan is counted": FAMILIES + "[tree]",
+    "trees: roots without a key are one root": FAMILIES + "[tree]",
+    "trees: the row that was read first owns a key": FAMILIES + "[tree, many visits]",
+    "trees: the rows that are kept depend on how many there are": FAMILIES + "[tree, in order]",
+    "trees: a row follows on one of another family": FAMILIES + "[tree, in order]",
+    "trees: a row has the siblings of the parent before": FAMILIES + "[tree]",
     "a file that changes while it is read": CHANGING,
     "half of an id's hash": COLLIDING + "[high]",
     "the door does not compare events": UNCHARGED + "[privpgd, people]",
@@ -87,6 +99,6 @@ it and sees nothing, since three releases at its noise stay within its cap."""
 EVERYTHING = (
     *(*SCALES, *SENSITIVITIES, *DRAWS, *EVENTS, *CAP),
     *(*ROWS_OF_A_PERSON, *TICKS_OF_A_PERSON, *ROW_BY_ROW, *VISIBLE),
-    *(*WEIGHED, *CHOSEN, *DISCOVERED),
+    *(*WEIGHED, *CHOSEN, *DISCOVERED, *TREES),
 )
 MUTANTS: tuple[Mutant, ...] = found(EVERYTHING, BY_GENERATORS)
