@@ -4,7 +4,9 @@ Figures `scale.<rows>x<columns>.<stage>.cpu_seconds`, `.cpu_seconds` and `.peak_
 of its own, without an orchestrator), `.times_pyarrow` (its CPU seconds over those of writing the published rows with
 pyarrow alone) and `.two_way`: mean total variation of all pairs of columns to the real table, with that of a release
 of a million rows from the same measurement's size beside it. `--workers 1 2` makes parts on so many Dask worker
-processes instead, and shows `.workers.<n>.seconds` and the ratio; it is only worth running on an idle machine.
+processes instead, and shows `.workers.<n>.seconds` and their ratio, which is only worth something on an idle machine;
+and `.workers.<n>.critical_cpu_seconds`, the CPU seconds of the busiest process of the scheduler, the workers and the
+one that hands out: less than that no number of idle cores can take.
 """
 
 from __future__ import annotations
@@ -56,18 +58,30 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _on_workers(figures: Figures, name: str, args: argparse.Namespace, out: Path) -> None:
-    seconds = {}
+    seconds, critical = {}, {}
     for workers in args.workers:
-        with _cluster(workers) as scheduler:
+        with _cluster(workers) as (scheduler, processes):
+            before = [_cpu_of(process) for process in processes]
             found = measured_release(args.data, int(args.rows), args.columns, out, scheduler=scheduler)
-        seconds[workers] = found["stages"]["making parts"]["wall"]
+            spent = [_cpu_of(process) - start for process, start in zip(processes, before, strict=True)]
+        making = found["stages"]["making parts"]
+        seconds[workers], critical[workers] = making["wall"], max(*spent, making["cpu"])
         figures.show(f"{name}.workers.{workers}.seconds", seconds[workers])
+        figures.show(f"{name}.workers.{workers}.critical_cpu_seconds", critical[workers], "here", making["cpu"])
     first, last = min(seconds), max(seconds)
     figures.show(f"{name}.workers.ratio", seconds[first] / seconds[last], "workers", last / first)
+    figures.show(f"{name}.workers.critical_ratio", critical[first] / critical[last], "workers", last / first)
+
+
+def _cpu_of(process: subprocess.Popen[bytes]) -> float:
+    import psutil
+
+    times = psutil.Process(process.pid).cpu_times()
+    return float(times.user + times.system)
 
 
 @contextmanager
-def _cluster(workers: int) -> Iterator[str]:
+def _cluster(workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """A scheduler and so many worker processes of one thread each, on loopback."""
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "scheduler.json"
@@ -86,7 +100,7 @@ def _cluster(workers: int) -> Iterator[str]:
                 time.sleep(0.1)
             with Client(scheduler_file=str(file), timeout=60) as client:
                 client.wait_for_workers(workers, timeout=60)
-                yield client.scheduler.address
+                yield client.scheduler.address, running
         finally:
             for process in running:
                 process.kill()

@@ -31,9 +31,9 @@ def normalize(source: Source | TreeSource, planned: Planned) -> PrivateTable | L
 
 @discreet("normalize")
 def counted_by_dask(source: Source, planned: Planned) -> PrivateTable:
-    from understudy.tasks.engines.dask_counting import DaskTable
+    from understudy.tasks.engines.dask_rows import DaskRows
 
     spec = planned.spec
     unit, key = spec.privacy.protected_unit, contribution_key(spec)
     source = as_modelled(source, planned.domain)
-    return DaskTable(source, planned.domain, unit, key, scheduler=scheduler_of(spec, Policy.from_environment()))
+    return DaskRows(source, planned.domain, unit, key, scheduler=scheduler_of(spec, Policy.from_environment()))

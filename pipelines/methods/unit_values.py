@@ -7,10 +7,14 @@ centre, on the grid.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 
 from understudy.pipelines.methods.base import PrivateTable
+from understudy.pipelines.methods.over_rows import gathered
 from understudy.pipelines.table.coding.decode import decode_column
 from understudy.pipelines.table.coding.encode import encode_column
 from understudy.pipelines.table.coding.grid import bounds, stretched
@@ -22,18 +26,20 @@ from understudy.pipelines.table.scales import Scale
 
 def read_vectors(table: PrivateTable, label: str) -> tuple[np.ndarray, np.ndarray]:
     """All rows as float32 features in [-1, 1] (NaN: missing) and class codes."""
-    domain = table.domain
+    read = gathered(table, partial(vectors_of, label=label, domain=table.domain))
+    return np.concatenate([values for values, _ in read]), np.concatenate([labels for _, labels in read])
+
+
+def vectors_of(batches: Iterable[pa.RecordBatch], label: str, domain: TableDomain) -> tuple[np.ndarray, np.ndarray]:
     features = [column for column in domain.columns if column.name != label]
     label_column = domain.columns[domain.index(label)]
-    values, labels = [], []
-    for batch in table.record_batches():
+    values, labels = [np.zeros((0, len(features)), dtype=np.float32)], [np.zeros(0, dtype=np.int64)]
+    for batch in batches:
         block = np.empty((batch.num_rows, len(features)), dtype=np.float32)
         for j, column in enumerate(features):
             block[:, j] = unit_column(batch.column(column.name), column)
         values.append(block)
         labels.append(encode_column(batch.column(label), label_column).astype(np.int64))
-    if not values:
-        return np.zeros((0, len(features)), dtype=np.float32), np.zeros(0, dtype=np.int64)
     return np.concatenate(values), np.concatenate(labels)
 
 

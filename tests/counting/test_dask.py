@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,12 +19,15 @@ from tests.counting.test_local_table import CLIQUES, DOMAIN, same, visits
 from tests.dask_cluster import Cluster, dask_cluster
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.errors import SourceError, UnderstudyError
+from understudy.pipelines.methods.gaussian.layout import Layout
+from understudy.pipelines.methods.gaussian.moments import exact_products
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.sources import bounding
 from understudy.pipelines.sources.files.csv_file import CsvSource
 from understudy.pipelines.sources.files.parquet import ParquetSource
 from understudy.pipelines.sources.rows import CodeView
 from understudy.tasks.engines.dask_counting import DaskTable, Job, Sealed, count_part, find_candidates
+from understudy.tasks.engines.dask_rows import DaskRows
 
 FILES = 12
 
@@ -102,9 +108,21 @@ def test_bounding_on_a_cluster_keeps_the_rows_that_local_bounding_keeps(cluster,
 
 
 def test_a_real_cluster_counts_alike_and_survives_the_loss_of_a_worker(cluster, directory):
+    """So do rows that are summed or gathered: all three are under way when the worker dies."""
     unit = Unit("who", 3)
-    expected = LocalTable(ParquetSource(directory), DOMAIN, unit, b"key").counts(CLIQUES)
+    here = LocalTable(ParquetSource(directory), DOMAIN, unit, b"key")
+    expected, rows = here.counts(CLIQUES), list(here.record_batches())
     assert same(DaskTable(ParquetSource(directory), DOMAIN, unit, b"key", cluster.address).counts(CLIQUES), expected)
-    with cluster.killing_a_worker():
-        slow = DaskTable(SlowSource(directory, 0.15), DOMAIN, unit, b"key", cluster.address)
-        assert same(slow.counts(CLIQUES), expected)
+    work = partial(exact_products, layout=Layout.of(DOMAIN, "ward", 64))
+    with cluster.killing_a_worker(), ThreadPoolExecutor(3) as pool:
+        slow = DaskRows(SlowSource(directory, 0.15), DOMAIN, unit, b"key", cluster.address)
+        counts, sums = pool.submit(slow.counts, CLIQUES), pool.submit(slow.summed, work)
+        gathered = pool.submit(slow.gathered, list)
+        assert same(counts.result(), expected)
+        assert (sums.result() == work(rows)).all()
+        assert _texts([batch for part in gathered.result() for batch in part]) == _texts(rows)
+
+
+def _texts(batches: list[pa.RecordBatch]) -> str:
+    """In order, and NaN is NaN."""
+    return str(pa.Table.from_batches(batches).to_pylist())

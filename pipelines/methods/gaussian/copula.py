@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -110,9 +111,8 @@ def measure(
     if design.products is None:
         return marginals
     tables = score_tables(marginals, layout)
-    bought = pairs.buy_products(
-        table, design.products, lambda batch: score_writer(batch, layout, tables), charges[1:], purchase
-    )
+    writer_of = partial(score_writer, layout=layout, tables=tables)
+    bought = pairs.buy_products(table, design.products, writer_of, charges[1:], purchase)
     return Measurement(KIND, {**marginals.facts, **bought.facts}, {**marginals.arrays, **bought.arrays})
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,7 @@ from understudy.pipelines.methods.gaussian.noisy_moments import (
 )
 from understudy.pipelines.methods.gaussian.options import GaussianOptions
 from understudy.pipelines.methods.gaussian.split import VARIANCE, best_weights, expected_square_error
+from understudy.pipelines.methods.over_rows import summed
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
 from understudy.pipelines.privacy.rounding import planned
@@ -91,13 +93,10 @@ def measure(
 ) -> Measurement:
     layout = design.layout
     facts = released_facts(design.options, layout.grid, design.moments.blocks)
-    products = exact_products(table.record_batches(), layout)
+    products = summed(table, partial(exact_products, layout=layout))
     moments = purchase(charges[0], Mechanism(design.moments, products, KIND, facts))
     centres = centres_of(moments, layout)
-
-    def writer_of(batch: pa.RecordBatch) -> Writer:
-        return centred_writer(batch, layout, centres)
-
+    writer_of = partial(centred_writer, layout=layout, centres=centres)
     bought = pairs.buy_products(table, design.products, writer_of, charges[1:], purchase)
     return Measurement(KIND, {**moments.facts, **bought.facts}, {**moments.arrays, **bought.arrays, "centres": centres})
 

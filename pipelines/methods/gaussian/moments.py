@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
@@ -43,10 +44,16 @@ def sum_over(
     """The int64 sum of `work` over the batches, a few of which are in memory at a time."""
     total = np.zeros(shape, np.int64)
     # One BLAS thread for each worker: small products gain nothing from more, and idle BLAS threads spin.
-    with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         for part in _bounded_map(pool, work, batches, 2 * workers):
             total += part
     return total
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    with _blas().limit(limits=1, user_api="blas"):
+        yield
 
 
 @lru_cache(maxsize=1)

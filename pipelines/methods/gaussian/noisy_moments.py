@@ -7,6 +7,7 @@ post-processing of the released integers, so any number of rows may be generated
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from understudy.pipelines.methods.gaussian.moments import MAX_GRID, exact_produc
 from understudy.pipelines.methods.gaussian.options import GaussianOptions
 from understudy.pipelines.methods.gaussian.sampling import FittedModels, typed_numbers
 from understudy.pipelines.methods.gaussian.split import best_weights
+from understudy.pipelines.methods.over_rows import summed
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
 from understudy.pipelines.privacy.noise.rounded import MAX_SIGMA
@@ -69,7 +71,7 @@ def plan(
 def measure(
     table: PrivateTable, design: MomentsDesign, charges: tuple[PlannedCharge, ...], purchase: Purchase
 ) -> Measurement:
-    products = exact_products(table.record_batches(), design.layout)
+    products = summed(table, partial(exact_products, layout=design.layout))
     facts = released_facts(design.options, design.layout.grid, design.noise.blocks)
     return purchase(charges[0], Mechanism(design.noise, products, KIND, facts))
 

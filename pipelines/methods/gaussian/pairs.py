@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ from understudy.pipelines.methods.base import PrivateTable
 from understudy.pipelines.methods.gaussian.layout import Layout
 from understudy.pipelines.methods.gaussian.mechanism import Block, noisy_blocks, pair_entries
 from understudy.pipelines.methods.gaussian.moments import Writer, add_products, feature_blocks, sum_over
+from understudy.pipelines.methods.over_rows import summed
 from understudy.pipelines.privacy.events import Event, Gaussian
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
@@ -118,14 +120,14 @@ def buy_products(
     """Buy the histogram, choose the radius from it, buy the products. Two charges, two passes over the table."""
     layout, clipping = design.layout, design.clipping
     edges = clipping.edges(layout)
-    counts = radius_histogram(table.record_batches(), layout, writer_of, edges)
+    counts = summed(table, partial(radius_histogram, layout=layout, writer_of=writer_of, edges=edges))
     histogram = purchase(charges[0], Mechanism(design.histogram, {"radius_histogram": counts}, HISTOGRAM, {}))
     numbers = sum(len(rows) for rows, _ in pair_entries(layout).values())
     noise_per_radius = design.noise_multiplier * clipping.sensitivity(1.0)
     std = design.histogram.stds[0]
     radius = choose_radius(histogram.arrays["radius_histogram"], edges, std, numbers, noise_per_radius)
     noise = design.noise_at(radius)
-    products = clipped_products(table.record_batches(), layout, writer_of, radius)
+    products = summed(table, partial(clipped_products, layout=layout, writer_of=writer_of, radius=radius))
     facts = {
         "radius": radius,
         "pair_units": {block.name: block.unit for block in noise.blocks},

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -28,6 +29,7 @@ from understudy.pipelines.methods.gaussian.options import GaussianOptions
 from understudy.pipelines.methods.gaussian.pseudo_records import curve, least_pseudo_records
 from understudy.pipelines.methods.gaussian.rounded_normals import rounded_normals
 from understudy.pipelines.methods.gaussian.sampling import typed_numbers
+from understudy.pipelines.methods.over_rows import summed
 from understudy.pipelines.privacy.events import Event
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
@@ -116,7 +118,7 @@ _NOTE = "not noise but inflation: each variance grows by about this much at the 
 def measure(
     table: PrivateTable, design: SamplesDesign, charges: tuple[PlannedCharge, ...], purchase: Purchase
 ) -> Measurement:
-    products = exact_products(table.record_batches(), design.layout)[0]
+    products = summed(table, partial(exact_products, layout=design.layout))[0]
     kinds = {noise.pseudo: noise for noise in design.batches}  # one fit serves all batches with the same pseudo-records
     fits = {pseudo: noise.fitted(products, design.layout) for pseudo, noise in kinds.items()}
     facts = {"mode": design.options.mode, "steps": STEPS}

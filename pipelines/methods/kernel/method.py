@@ -9,8 +9,9 @@ docs/proofs/kernel.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -25,9 +26,23 @@ from understudy.pipelines.methods.base import Agreement, MethodPlan, NoiseLine, 
 from understudy.pipelines.methods.kernel.design import Decision, chunks_of, decide, from_facts, to_facts
 from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
 from understudy.pipelines.methods.kernel.features import AMPLITUDE, on_levels
-from understudy.pipelines.methods.kernel.mechanism import EMBEDDING, GridRecords, OnceNoise, exact_embedding
+from understudy.pipelines.methods.kernel.mechanism import (
+    EMBEDDING,
+    EmbeddingDesign,
+    GridRecords,
+    OnceNoise,
+    exact_embedding,
+)
 from understudy.pipelines.methods.kernel.options import KernelOptions, class_names, kernel_options, picture_of, width_of
-from understudy.pipelines.methods.kernel.records import class_codes, grid_batches, grid_records, scaled_values, to_table
+from understudy.pipelines.methods.kernel.records import (
+    class_codes,
+    grid_batches,
+    grid_records,
+    joined,
+    scaled_values,
+    to_table,
+)
+from understudy.pipelines.methods.over_rows import gathered, summed
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
 from understudy.pipelines.spec.handling import GenerateSpec
@@ -62,9 +77,9 @@ class KernelMethod:
         options, design = plan.design.options, plan.design.design
         facts = {"design": to_facts(design), "options": options.model_dump(mode="json")}
         if design.release == "once":
-            exact = exact_embedding(grid_batches(table, options), design)
+            exact = summed(table, partial(_embedded, options=options, domain=table.domain, design=design))
             return purchase(plan.charges[0], Mechanism(OnceNoise(design), exact, self.name, facts))
-        records = GridRecords(*grid_records(table, options))
+        records = GridRecords(*joined(gathered(table, partial(grid_records, options=options, domain=table.domain))))
         bought = [
             purchase(charge, Mechanism(chunk, records, STEPS, {"first": chunk.first})).arrays[EMBEDDING]
             for charge, chunk in zip(plan.charges, chunks_of(design), strict=True)
@@ -135,6 +150,12 @@ class KernelMethod:
             for k, name in enumerate(class_names(options, domain))
             if counts[k]
         ]
+
+
+def _embedded(
+    batches: Iterable[pa.RecordBatch], options: KernelOptions, domain: TableDomain, design: EmbeddingDesign
+) -> np.ndarray:
+    return exact_embedding(grid_batches(batches, options, domain), design)
 
 
 def released_embedding(measured: Measurement, options: KernelOptions, domain: TableDomain) -> ReleasedEmbedding:

@@ -7,12 +7,11 @@ What cannot be read becomes the middle of the range; what lies outside is clippe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from understudy.pipelines.methods.base import PrivateTable
 from understudy.pipelines.methods.kernel.features import on_levels
 from understudy.pipelines.methods.kernel.options import KernelOptions, numeric_columns, width_of
 from understudy.pipelines.methods.unit_values import from_unit, typed, unit_column
@@ -22,17 +21,23 @@ from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.tensors import read_tensor, write_tensor
 
 
-def grid_batches(table: PrivateTable, options: KernelOptions) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for batch in table.record_batches():
-        yield on_levels(scaled_values(batch, options, table.domain)), class_codes(batch, options, table.domain)
+def grid_batches(
+    batches: Iterable[pa.RecordBatch], options: KernelOptions, domain: TableDomain
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for batch in batches:
+        yield on_levels(scaled_values(batch, options, domain)), class_codes(batch, options, domain)
 
 
-def grid_records(table: PrivateTable, options: KernelOptions) -> tuple[np.ndarray, np.ndarray]:
+def grid_records(
+    batches: Iterable[pa.RecordBatch], options: KernelOptions, domain: TableDomain
+) -> tuple[np.ndarray, np.ndarray]:
     """All rows at once: two bytes a value."""
-    batches = list(grid_batches(table, options))
-    if not batches:
-        return np.zeros((0, width_of(options, table.domain)), dtype=np.uint16), np.zeros(0, dtype=np.int64)
-    return np.concatenate([records for records, _ in batches]), np.concatenate([labels for _, labels in batches])
+    nothing = np.zeros((0, width_of(options, domain)), dtype=np.uint16), np.zeros(0, dtype=np.int64)
+    return joined([nothing, *grid_batches(batches, options, domain)])
+
+
+def joined(several: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    return np.concatenate([records for records, _ in several]), np.concatenate([labels for _, labels in several])
 
 
 def scaled_values(rows: pa.RecordBatch | pa.Table, options: KernelOptions, domain: TableDomain) -> np.ndarray:
