@@ -106,7 +106,8 @@ def work_on_bounded(found: Sealed[Candidates | None], job: RowsJob) -> Sealed[An
 
 @discreet("reading rows")
 def add_up(several: Sequence[Sealed[np.ndarray]], _: None) -> Sealed[np.ndarray]:
-    return Sealed(np.sum([each.value for each in several], axis=0, dtype=np.int64))
+    total: np.ndarray = np.sum([each.value for each in several], axis=0, dtype=np.int64)
+    return Sealed(total)
 
 
 def _bounded_rows(found: Candidates | None, job: RowsJob) -> Iterator[pa.RecordBatch]:
