@@ -106,7 +106,9 @@ def work_on_bounded(found: Sealed[Candidates | None], job: RowsJob) -> Sealed[An
 
 @discreet("reading rows")
 def add_up(several: Sequence[Sealed[np.ndarray]], _: None) -> Sealed[np.ndarray]:
-    total: np.ndarray = np.sum([each.value for each in several], axis=0, dtype=np.int64)
+    total = several[0].value.copy()
+    for each in several[1:]:
+        total += each.value
     return Sealed(total)
 
 
