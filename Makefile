@@ -38,8 +38,9 @@ types: $(STAMP)
 imports: types
 	cd build/typing && PYTHONPATH=. $(abspath $(BIN))/lint-imports --config ../../.importlinter --no-cache
 
+# Two processes share the cores; libraries of linear algebra that start threads in each wait for each other.
 unit: $(STAMP)
-	$(BIN)/pytest -q -n 2 --dist loadfile
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile
 
 # The documentation as a site in build/site, to be opened from the disk; a link that leads nowhere is an error.
 docs: $(STAMP)
@@ -51,7 +52,7 @@ proofs: $(STAMP)
 
 # The floor is in pyproject.toml. Compiled loops run outside of the tracer's sight and count as not covered.
 coverage: $(STAMP)
-	$(BIN)/pytest -q -n 2 --dist loadfile --cov --cov-report=term:skip-covered
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --cov --cov-report=term:skip-covered
 
 # The page of all commands, made from their help, and the spec's JSON Schema; tests compare both.
 reference: $(STAMP)
