@@ -5,7 +5,10 @@ that there are) and `.seconds` of one release. The peer is `method.count: rows`,
 run. The truth is the rows that bounding keeps. Made tables have 20,000 entities whose numbers of rows fall as a power
 up to k, and twelve columns of which half depend on that number. Constants were chosen on `design`; the others report:
 `weak` and `strong` (how far columns depend on each other), `weak-heavy` and `strong-heavy` (numbers of rows fall more
-slowly), and the visits of Diabetes 130-US hospitals by patient.
+slowly), and the visits of Diabetes 130-US hospitals by patient. `wide` is half of `weak` and two ordered columns of
+1,000 and 100 values that follow it and the number of rows; its two-way errors are over 20 parts of these, and
+`.ranges`, `.pairs` and `.within` are mean errors of 300 random ranges of the first one, of rectangles of both, and of
+ranges within a value of another column.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from understudy.pipelines.table.domain import TableDomain
 CAPS = (4, 12, 32)
 ENTITIES = 20_000
 PEER = "rows"
+WIDE, PARTS, QUERIES = (1_000, 100), 20, 300
 ENTITY = "who"
 
 
@@ -64,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     figures = Figures(args.only)
-    for name in (*MADE, "diabetes"):
+    for name in (*MADE, "wide", "diabetes"):
         for most in args.caps:
             if not figures.wants(f"entities.{name}.{most}."):
                 continue
@@ -75,7 +79,8 @@ def run(args: argparse.Namespace) -> None:
             for _ in range(args.draws):
                 ours.append(_released(*table, most, "entities", args.epsilon))
                 theirs.append(_released(*table, most, "rows", args.epsilon))
-            for place, figure in enumerate(("tv", "rows", "seconds")):
+            kinds = ("tv", "rows", "seconds", *(("ranges", "pairs", "within") if name == "wide" else ()))
+            for place, figure in enumerate(kinds):
                 values, others = np.array(ours)[:, place], np.array(theirs)[:, place]
                 figures.show(f"entities.{name}.{most}.{figure}", float(values.mean()), PEER, float(others.mean()))
                 if figure == "tv" and args.draws > 1:
@@ -86,6 +91,8 @@ def _table(name: str, most: int, data: Path) -> tuple[pa.Table, tuple[int, ...]]
     """Rows of codes with their entity, and the columns' sizes."""
     if name in MADE:
         return made(MADE[name], most)
+    if name == "wide":
+        return with_wide_columns(*made(MADE["weak"], most))
     table, who = diabetes(data), patients(data)
     if table is None or who is None:
         return None
@@ -114,6 +121,35 @@ def made(recipe: Recipe, most: int) -> tuple[pa.Table, tuple[int, ...]]:
     return _arrow(np.stack(columns, axis=1), who), sizes
 
 
+def with_wide_columns(rows: pa.Table, sizes: tuple[int, ...]) -> tuple[pa.Table, tuple[int, ...]]:
+    rng, kept = np.random.default_rng(6), len(sizes) // 2
+    who = rows[ENTITY].to_numpy()
+    codes = [rows[f"c{i}"].to_numpy() for i in range(len(sizes))]
+    first = 2.4 * codes[-1] / sizes[-1] - 1.2 + 0.5 * np.log2(np.bincount(who)[who]) + rng.normal(size=len(who))
+    second = -0.6 * first + rng.normal(size=len(who))
+    wide = [
+        np.clip(np.floor((score + 5) / 10 * size), 0, size - 1).astype(np.int64)
+        for score, size in zip((first, second), WIDE, strict=True)
+    ]
+    return _arrow(np.stack([*codes[:kept], *wide], axis=1), who), (*sizes[:kept], *WIDE)
+
+
+def range_errors(real: np.ndarray, fake: np.ndarray, sizes: tuple[int, ...]) -> tuple[float, ...]:
+    """Of the two last columns, which are wide."""
+    rng, errors = np.random.default_rng(3), []
+    for _ in range(QUERIES):
+        (a, b), (c, d) = (np.sort(rng.integers(0, size + 1, 2)) for size in WIDE)
+        other = rng.integers(0, len(sizes) - 2)
+        value = rng.integers(0, sizes[other])
+        answers = []
+        for rows in (real, fake):
+            first = (rows[:, -2] >= a) & (rows[:, -2] < b)
+            both = first & (rows[:, -1] >= c) & (rows[:, -1] < d)
+            answers.append([first.mean(), both.mean(), (first & (rows[:, other] == value)).mean()])
+        errors.append(np.abs(np.subtract(*answers)))
+    return tuple(float(each) for each in np.mean(errors, axis=0))
+
+
 def _arrow(codes: np.ndarray, who: np.ndarray) -> pa.Table:
     return pa.table({ENTITY: who, **{f"c{i}": codes[:, i] for i in range(codes.shape[1])}})
 
@@ -130,7 +166,11 @@ def _released(rows: pa.Table, sizes: tuple[int, ...], most: int, count: str, eps
     copy = method.generate(measured, spec, domain, None, lambda *_: None)
     seconds = time.process_time() - start
     real, fake = _codes(pa.Table.from_batches(table.record_batches()), domain), _codes(copy, domain)
-    return metrics.average_total_variation(real, fake, sizes), len(fake) / len(real), seconds
+    ranges = range_errors(real, fake, sizes) if sizes[-2:] == WIDE else ()
+    in_parts = [np.maximum(size // PARTS, 1) if size in WIDE else 1 for size in sizes]
+    parts = tuple(size // width for size, width in zip(sizes, in_parts, strict=True))
+    tv = metrics.average_total_variation(real // in_parts, fake // in_parts, parts)
+    return tv, len(fake) / len(real), seconds, *ranges
 
 
 def _codes(table: pa.Table, domain: TableDomain) -> np.ndarray:

@@ -120,8 +120,8 @@ def released_residuals(measured: Measurement) -> Residuals:
     for i, told in enumerate(facts.get(GROUPED, ())):
         starts = tuple(None if each is None else tuple(each) for each in told["starts"])
         each = GroupedClique(tuple(told["columns"]), starts)
-        counts = centred_counts(measured.arrays[f"{GROUPED}_{i}"], each.shape(sizes))
-        grouped[each] = Residual(counts, told["std"] / counts.size)
+        counts = centred_counts(measured.arrays[f"{GROUPED}_{i}"], each.shape(sizes)) / one
+        grouped[each] = Residual(counts, told["std"] / counts.size / one)
     return Residuals(tuple(tuple(clique) for clique in facts["asked"]), sizes, found, grouped)
 
 

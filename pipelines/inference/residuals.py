@@ -41,7 +41,7 @@ def residuals_of(measured: Measurement) -> Residuals:
         std = 0.0 if exact else math.sqrt(residual.std**2 + ROUNDING / cells**2)
         found[clique] = Residual(residual.counts, std)
     grouped = {
-        each: Residual(residual.counts, math.sqrt(residual.std**2 + ROUNDING / residual.counts.size**2))
+        each: Residual(residual.counts, math.sqrt(residual.std**2 + ROUNDING / (one * residual.counts.size) ** 2))
         for each, residual in told.grouped.items()
     }
     return Residuals(told.asked, told.sizes, found, grouped)
@@ -51,7 +51,8 @@ def _without_level(told: Residuals) -> Residuals:
     """What is known of entities by their columns alone."""
     level = len(told.sizes) - 1
     kept = {clique: residual for clique, residual in told.by_clique.items() if level not in clique}
-    return Residuals(tuple(clique for clique in told.asked if level not in clique), told.sizes[:-1], kept)
+    grouped = {each: residual for each, residual in told.grouped.items() if level not in each.columns}
+    return Residuals(tuple(clique for clique in told.asked if level not in clique), told.sizes[:-1], kept, grouped)
 
 
 def _from_marginals(measured: Measurement) -> Residuals:

@@ -107,7 +107,7 @@ def fit(
     touched = {column for rule in rules for column in rule.columns}
     touched |= {column for penalty in penalties for column in penalty.statistic.scores}
     if isinstance(noisy, EntityResiduals):
-        targets = row_targets(noisy)
+        targets = row_targets(noisy, columns, frozenset(touched))
     else:
         targets = build_targets(noisy, columns, total, frozenset(touched))
     columns = [targets.merged[c].column(each) if c in targets.merged else each for c, each in enumerate(columns)]

@@ -40,6 +40,7 @@ from understudy.pipelines.methods.privpgd.statistics import Region, region_of, s
 from understudy.pipelines.privacy.events import Event
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge, Purchase
+from understudy.pipelines.privacy.noise.rounded import MAX_SIGMA
 from understudy.pipelines.privacy.relation import Relation, counts_sensitivity
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
@@ -116,7 +117,7 @@ def _design(
         public_total=_total_is_public(spec),
         focus=focus,
         raised=dict.fromkeys(level_pairs(domain, weights), level_worth(weights)),
-        groupings={} if weights else groupings_of(domain),
+        groupings=groupings_of(domain),
     )
     extra = [NUMBERS_SHARE] if weights and not weights.are_exact else []
     extra += [statistic.share for statistic in options.statistics.values()]
@@ -132,7 +133,18 @@ def _design(
     without = _design(spec, options, domain, z, frozenset()) if focus else None
     triples = plan_triples(spec, options, domain, sizes, workload, extra, z, unit, one)
     first = noise if triples is None else triples.first
+    _refuse_undrawable(workload, first, domain)
     return ListedDesign(workload, regions, first, focus, without, tuple(quality), triples, weights)
+
+
+def _refuse_undrawable(workload: ResidualWorkload, noise: ResidualNoise, domain: TableDomain) -> None:
+    """Noise grows with the number of cells and with the ticks of an entity; the sampler ends somewhere."""
+    cliques = [*workload.measured, *(each.columns for each in workload.grouped)]
+    for clique, std in zip(cliques, noise.stds, strict=True):
+        if noise.sampler == "rounded" and std > MAX_SIGMA:
+            raise SpecError(
+                f"the noise of {_title(clique, domain)} would be too large to draw", "use fewer bins for these columns"
+            )
 
 
 def measure_listed(

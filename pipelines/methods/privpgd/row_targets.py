@@ -18,7 +18,10 @@ import numpy.typing as npt
 
 from understudy.pipelines.counting.entity_rows import EntityResiduals
 from understudy.pipelines.counting.workload import Clique
-from understudy.pipelines.methods.privpgd.level_tables import shrink_by_trend
+from understudy.pipelines.methods.privpgd.learning import learn
+from understudy.pipelines.methods.privpgd.level_tables import shrink_by_trend, shrink_in_groups
+from understudy.pipelines.methods.privpgd.merging import Merged
+from understudy.pipelines.methods.privpgd.problem import GridColumn
 from understudy.pipelines.methods.privpgd.projection import FITTING_ROUNDS, TOLERANCE
 from understudy.pipelines.methods.privpgd.shrinkage import Table, shrink_all
 from understudy.pipelines.methods.privpgd.targets import LEAST_WEIGHT, Target, Targets, lifted_estimates
@@ -35,9 +38,11 @@ class RowTable:
     variance: float
 
 
-def row_targets(counted: EntityResiduals) -> Targets:
-    """What rows should look like, over the columns without the level."""
-    tables = row_tables(counted)
+def row_targets(
+    counted: EntityResiduals, columns: Sequence[GridColumn], whole: frozenset[int] = frozenset()
+) -> Targets:
+    """What rows should look like, over the columns without the level. Columns of `whole` are not merged."""
+    tables, merged = row_tables(counted, columns, whole)
     measured = [clique for clique in tables if len(clique) > 1]
     variances = {s: max(counted.residuals.variance(s), 1e-300) * _outweighed(tables[s]) for s in measured}
     best = min(variances.values(), default=1.0)
@@ -47,31 +52,40 @@ def row_targets(counted: EntityResiduals) -> Targets:
         if not any(set(s) < set(other) for other in measured)
     )
     single = tuple(Target((c,), tables[(c,)].probabilities, 1.0, tables[(c,)].variance) for c in range(counted.level))
-    return Targets(joint, single, {(s[0], s[1]): tables[s].probabilities for s in measured if len(s) == 2})
+    return Targets(joint, single, {(s[0], s[1]): tables[s].probabilities for s in measured if len(s) == 2}, merged)
 
 
-def row_tables(counted: EntityResiduals) -> dict[Clique, RowTable]:
-    """Of every marginal that was asked for, and of its parts."""
-    tables = _shrunk(counted)
+def row_tables(
+    counted: EntityResiduals, columns: Sequence[GridColumn], whole: frozenset[int] = frozenset()
+) -> tuple[dict[Clique, RowTable], dict[int, Merged]]:
+    """Of every marginal that was asked for, and of its parts, over merged codes where a column has any."""
+    tables, merged = _shrunk(counted, columns, whole)
     levels = tables[(counted.level,)].probabilities
     outweighs = counted.rows_each / float(levels @ counted.rows_each)
-    return {
-        clique: _of_rows(clique, tables, counted.level, outweighs) for clique in tables if counted.level not in clique
-    }
+    cliques = [clique for clique in tables if counted.level not in clique]
+    return {clique: _of_rows(clique, tables, counted.level, outweighs) for clique in cliques}, merged
 
 
-def _shrunk(counted: EntityResiduals) -> dict[Clique, Table]:
+def _shrunk(
+    counted: EntityResiduals, columns: Sequence[GridColumn], whole: frozenset[int]
+) -> tuple[dict[Clique, Table], dict[int, Merged]]:
     """Tables of entities, with and without the level."""
-    estimates, entities = lifted_estimates(counted.residuals), counted.entities
-    tables = shrink_all(estimates, entities)
+    entities, level = counted.entities, counted.level
     if entities < 1.0:
-        return tables
-    levels, scores = tables[(counted.level,)].probabilities, np.log2(counted.rows_each)
-    for column in range(counted.level):
-        pair = (column, counted.level)
+        return shrink_all(lifted_estimates(counted.residuals), entities), {}
+    grid = [*columns, GridColumn(len(counted.rows_each), True)]
+    merged, known = learn(counted.residuals, grid, entities, whole | {level})
+    estimates = lifted_estimates(counted.residuals, merged)
+    tables = shrink_all(estimates, entities, known)
+    levels, scores = tables[(level,)].probabilities, np.log2(counted.rows_each)
+    for column in range(level):
+        pair, own = (column, level), tables[(column,)].probabilities
+        if pair in known.nested:
+            tables[pair] = shrink_in_groups(known.nested[pair], own, levels, scores)
+            continue
         observed, variance = estimates[pair].counts / entities, estimates[pair].variance / entities**2
-        tables[pair] = shrink_by_trend(observed, variance, tables[(column,)].probabilities, levels, scores)
-    return tables
+        tables[pair] = shrink_by_trend(observed, variance, own, levels, scores, known.members.get(column))
+    return tables, merged
 
 
 def _of_rows(clique: Clique, tables: Mapping[Clique, Table], level: int, outweighs: FloatArray) -> RowTable:

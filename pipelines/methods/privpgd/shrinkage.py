@@ -123,9 +123,7 @@ def _shrink_level(
         variance, about = known.variance(subset, variances[subset]), expected[subset]
         if subset in known.nested:
             predicted = project_to_marginals(about + known.interactions[subset], lower[subset])
-            fitted = fit_to_groups(predicted, known.nested[subset], _kept_beside)
-            coarsest = min(known.nested[subset], key=lambda each: each.interaction.size)
-            shrunk[subset] = Table(fitted, coarsest.variance * coarsest.interaction.size / fitted.size)
+            shrunk[subset] = fitted_to_groups(predicted, known.nested[subset])
             continue
         estimate = shrink_interaction(residual, about, variance)
         if subset in known.smooth:
@@ -135,6 +133,13 @@ def _shrink_level(
         fitted = project_to_marginals(about + estimate.interaction, lower[subset])
         shrunk[subset] = Table(fitted, float(np.mean(variance)) * max(estimate.freedom, 0.0) / residual.size)
     return shrunk
+
+
+def fitted_to_groups(predicted: FloatArray, nested: Sequence[Nested]) -> Table:
+    """A pair that was measured in groups of neighbours too."""
+    fitted = fit_to_groups(predicted, nested, _kept_beside)
+    coarsest = min(nested, key=lambda each: each.interaction.size)
+    return Table(fitted, coarsest.variance * coarsest.interaction.size / fitted.size)
 
 
 def _kept_beside(residual: FloatArray, expected: FloatArray, variance: float | FloatArray) -> FloatArray:

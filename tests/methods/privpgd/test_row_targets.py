@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
 
 from understudy.pipelines.counting.entity_rows import EntityResiduals
+from understudy.pipelines.counting.groups import groupings
 from understudy.pipelines.counting.lifted import Residual, Residuals
-from understudy.pipelines.counting.shares import subsets
+from understudy.pipelines.counting.shares import share_out, subsets
 from understudy.pipelines.counting.weights import EntityWeights
 from understudy.pipelines.methods.privpgd.engine import synthesize
 from understudy.pipelines.methods.privpgd.level_tables import shrink_by_trend, tilted
@@ -18,6 +21,7 @@ from understudy.pipelines.methods.privpgd.projection import maximum_entropy
 from understudy.pipelines.methods.privpgd.row_targets import carried_over, row_tables
 
 SIZES, CAP = (4, 3, 5), 8
+GRID = [GridColumn(size, True) for size in SIZES]
 WEIGHTS = EntityWeights.of(CAP)
 
 
@@ -56,13 +60,41 @@ def released(std: float, seed: int = 0) -> tuple[EntityResiduals, dict[tuple[int
     return EntityResiduals(Residuals(tuple(asked), shape, found), WEIGHTS, numbers, std), true
 
 
+def released_in_groups(std: float) -> tuple[EntityResiduals, np.ndarray, np.ndarray]:
+    """A wide ordered column that depends on how many rows everybody has, and a narrow one; their codes and rows."""
+    rng = np.random.default_rng(5)
+    codes, rows = people()
+    wide = np.clip(np.rint(40 * np.log2(rows) + 60 + 15 * codes[:, 0] + 10 * rng.normal(size=len(rows))), 0, 299)
+    whole = np.column_stack([codes[:, 0], wide.astype(int), WEIGHTS.level_of(rows)])
+    sizes = (SIZES[0], 300, len(WEIGHTS.levels))
+    ways = groupings(300, True, ())
+    assert ways is not None
+    workload = share_out(list(combinations(range(3), 2)), sizes, 4.0, groupings={1: ways})
+
+    def noisy(table: np.ndarray) -> Residual:
+        table = table + rng.normal(0, std, table.shape)
+        for axis in range(table.ndim):
+            table = table - table.mean(axis=axis, keepdims=True)
+        return Residual(table, std)
+
+    tables = {}
+    for clique in workload.measured:
+        tables[clique] = np.zeros([sizes[c] for c in clique])
+        np.add.at(tables[clique], tuple(whole[:, c] for c in clique) or (), 1.0 if clique else len(whole))
+    found = {clique: noisy(table) for clique, table in tables.items()}
+    grouped = {each: noisy(each.summed(tables[each.columns])) for each in workload.grouped}
+    residuals = Residuals(workload.asked, sizes, found, grouped)
+    numbers = np.bincount(rows - 1, minlength=CAP).astype(float)
+    return EntityResiduals(residuals, WEIGHTS, numbers, std), whole, rows
+
+
 def distance(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.abs(one - other).sum() / 2)
 
 
 def test_tables_are_of_rows_and_not_of_entities() -> None:
     counted, true = released(1.0)
-    for clique, table in row_tables(counted).items():
+    for clique, table in row_tables(counted, GRID)[0].items():
         entities = counted.residuals.marginal(clique) / counted.entities
         assert table.probabilities.min() >= 0
         assert table.probabilities.sum() == pytest.approx(1)
@@ -73,7 +105,7 @@ def test_tables_are_of_rows_and_not_of_entities() -> None:
 
 def test_with_noise_that_hides_everything_targets_are_tables_still() -> None:
     counted, _ = released(1e6)
-    for table in row_tables(counted).values():
+    for table in row_tables(counted, GRID)[0].values():
         assert table.probabilities.min() >= 0
         assert table.probabilities.sum() == pytest.approx(1)
         assert np.isfinite(table.variance)
@@ -81,12 +113,31 @@ def test_with_noise_that_hides_everything_targets_are_tables_still() -> None:
 
 def test_rows_are_generated_as_there_are_and_without_the_level() -> None:
     counted, true = released(5.0)
-    codes = synthesize(counted, [GridColumn(size, True) for size in SIZES], 20_000, seed=1)
+    codes = synthesize(counted, GRID, 20_000, seed=1)
     assert codes.shape == (20_000, 3)
     for clique, table in true.items():
         copy = np.zeros(table.shape)
         np.add.at(copy, tuple(codes[:, c] for c in clique), 1 / len(codes))
         assert distance(copy, table) < 0.02
+
+
+@pytest.mark.parametrize("std", [3.0, 30.0])
+def test_groups_tell_rows_of_a_wide_column_what_its_codes_alone_would_not(std: float) -> None:
+    """Ranges of it, by the narrow column, in the rows that are made; without what groups say they are off by more."""
+    counted, whole, rows = released_in_groups(std)
+    columns = [GridColumn(SIZES[0], True), GridColumn(300, True)]
+    alone = replace(counted, residuals=replace(counted.residuals, grouped={}))
+    true = shares_below(whole[:, :2], rows)
+    off = [np.abs(shares_below(synthesize(each, columns, 20_000, seed=1)) - true).mean() for each in (counted, alone)]
+    assert off[0] < 0.006 * math.sqrt(std / 3)
+    assert std < 10 or off[0] < 0.6 * off[1]
+
+
+def shares_below(codes: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Of rows with each code of the first column, the shares below every tenth code of the second one."""
+    table = np.zeros((SIZES[0], 300))
+    np.add.at(table, tuple(codes.T), 1.0 if weights is None else weights)
+    return np.asarray(table.cumsum(axis=1)[:, ::10] / table.sum())
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 3), (4, 3, 2)])
@@ -108,8 +159,8 @@ def test_a_trend_is_found_as_far_as_noise_allows() -> None:
     true = np.outer(column, levels) * np.exp(np.outer(slopes, scores - levels @ scores))
     true /= true.sum()
     margins = true.sum(axis=1), true.sum(axis=0)
-    assert tilted(true, 1e-12, *margins, scores) == pytest.approx(true, abs=1e-4)
-    assert tilted(true, 1e6, *margins, scores) == pytest.approx(np.outer(*margins), abs=1e-3)
+    assert tilted(true, np.full(4, 1e-12), *margins, scores) == pytest.approx(true, abs=1e-4)
+    assert tilted(true, np.full(4, 1e6), *margins, scores) == pytest.approx(np.outer(*margins), abs=1e-3)
     rng = np.random.default_rng(0)
     errors = {"trend": 0.0, "independence": 0.0}
     for _ in range(20):
