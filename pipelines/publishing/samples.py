@@ -30,6 +30,8 @@ class SampleGrid:
     width: int
     height: int
     cell: int
+    rows: int
+    gap: int = GAP
 
     @property
     def data_uri(self) -> str:
@@ -59,7 +61,7 @@ def sample_grid(
     image = Image.fromarray(canvas[:, :, 0] if channels == 1 else canvas)
     file = io.BytesIO()
     image.save(file, "PNG", optimize=True)
-    return SampleGrid(file.getvalue(), labels, image.width, image.height, width)
+    return SampleGrid(file.getvalue(), labels, image.width, image.height, width, len(shown))
 
 
 def _chosen(synthetic: pa.Table, domain: TableDomain, columns: int) -> tuple[list[np.ndarray], tuple[str, ...]]:

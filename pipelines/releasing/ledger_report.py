@@ -16,8 +16,8 @@ from understudy.pipelines.privacy.ledger.ledger import Balance, Charge, Ledger, 
 from understudy.pipelines.privacy.ledger.names import is_period_account
 from understudy.pipelines.privacy.ledger.records import VerifyReport, charged_loss
 from understudy.pipelines.privacy.stating import at_most, left_text, spent_text
+from understudy.pipelines.publishing.pages.charts import step_chart
 from understudy.pipelines.publishing.pages.page import Html, Section, code, mark, page, paragraph, table
-from understudy.pipelines.publishing.svg import step_chart
 
 MOST_CHARGES = 200
 FORECAST = 1000

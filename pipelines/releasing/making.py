@@ -24,7 +24,6 @@ from understudy.pipelines.counting.tally import Clique, Tally
 from understudy.pipelines.methods.base import Progress, Sampler
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.publishing.card import MOST_DEPENDENCE_COLUMNS
 from understudy.pipelines.publishing.part_files import KeptParts, PartFile, PartPlace, packed, unpacked
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.rules import Rule
@@ -38,6 +37,9 @@ from understudy.pipelines.table.synthetic import Seen, Synthetic
 
 SHOWN_ROWS = 200_000
 """Rows of all parts together that are looked at again; every row is checked and counted when it is made."""
+
+PAIRED = 24
+"""Columns whose pairs are counted over all rows, for the card; those of more over the rows that are shown."""
 MOST_CELLS = 1 << 20
 """Of a pair of columns that is counted only for the card."""
 
@@ -132,7 +134,7 @@ def made_in_parts(
 def counted_cliques(domain: TableDomain, compared: Sequence[Clique]) -> tuple[Clique, ...]:
     """What is counted of every part: columns, what the method compares, and pairs that the card shows."""
     sizes = domain.sizes
-    shown = combinations(range(min(len(sizes), MOST_DEPENDENCE_COLUMNS)), 2)
+    shown = combinations(range(min(len(sizes), PAIRED)), 2)
     pairs = [pair for pair in shown if sizes[pair[0]] * sizes[pair[1]] <= MOST_CELLS]
     return tuple(dict.fromkeys([*((column,) for column in range(len(sizes))), *map(tuple, compared), *pairs]))
 

@@ -27,7 +27,8 @@ from understudy.pipelines.methods.tree.released import is_tree, released_tree
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.publishing.card import MeasuredColumn, render_tables
+from understudy.pipelines.publishing.card.parts import MeasuredColumn
+from understudy.pipelines.publishing.card.rendering import render_tables
 from understudy.pipelines.publishing.lineage.contracts import contract_files
 from understudy.pipelines.publishing.manifest import (
     AccountState,
@@ -74,6 +75,7 @@ def prepare_release(
     loss = composed_loss([c.event for c in charges], float(spec.privacy.delta), spec.privacy.relation)
     files = measured_files(measured, planned.domain, spec.privacy.protected_unit.max_rows)
     known = {name: _measured_columns(measured, planned, name) for name in tables}
+    verdict = measured_verdict(measured, planned.domain.names)
     manifest = Manifest(
         name=spec.name,
         release_id=release_id(spec, approval.mids),
@@ -106,10 +108,11 @@ def prepare_release(
         spec=public_spec(spec),
         versions=software_versions(),
         fitness=_fitness(planned),
-        verdict=verdict_fact(measured_verdict(measured, planned.domain.names)),
+        verdict=verdict_fact(verdict),
         measured=measured_fact(files, measured),
     )
-    card = render_tables(tables, known, manifest, agreements, before.epsilon)
+    shows = None if verdict is None else {pair.name: pair.stands_out for pair in verdict.pairs}
+    card = render_tables(tables, known, manifest, agreements, before.epsilon, shows)
     rows, *more = (one.parts for one in tables.values())
     beside = (*files, *(contract_files(manifest, spec, planned.domain) if spec.tables is None else ()))
     return PreparedRelease(manifest, rows, card, measured=beside, more=tuple(more))

@@ -81,8 +81,8 @@ def test_a_column_that_was_not_understood_is_refused_with_code_6_and_told_in_red
     assert after.mid == charge.mid
     latest = place.folder / "out" / "trips" / "latest"
     card = (latest / "card.html").read_text()
-    assert '<p class="alarm">Much of day was not understood: do not rely on it.</p>' in card
-    assert ".alarm, .alarm td { color: #b3261e" in card
+    assert '<p class="alarm">Much of <bdi>day</bdi> was not understood: do not rely on it.</p>' in card
+    assert '<tr class="alarm"><th scope="row"><bdi>day</bdi></th>' in card
     day, tip = json.loads((latest / "manifest.json").read_text())["quality"]
     assert (day["column"], day["alarming"], tip["alarming"]) == ("day", True, False)
     assert day["shares"]["unreadable"] == pytest.approx(0.8, abs=0.05)

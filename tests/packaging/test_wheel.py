@@ -51,7 +51,8 @@ def test_the_wheel_has_every_module_and_every_template(wheel: Path) -> None:
             if f"{prefix}{path}" not in shipped
         ]
         assert missing == []
-    assert "understudy/pipelines/publishing/card_template.html" in shipped
+    for name in ("page_template.html", "style.css", "script.js"):
+        assert f"understudy/pipelines/publishing/pages/{name}" in shipped
     assert "understudy/pipelines/drafting/spec.schema.json" in shipped
     assert "understudy/deployments/kubernetes/base-job-template.json" in shipped
     assert "understudy/deployments/prefect.yaml" in shipped

@@ -12,7 +12,7 @@ from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.relation import Relation, Unit
 from understudy.pipelines.privacy.stating import at_least, at_most, left_text, spent_text
 from understudy.pipelines.publishing.manifest import _sentence
-from understudy.pipelines.publishing.svg import budget_gauge
+from understudy.pipelines.publishing.pages.charts import budget_gauge
 
 losses = st.floats(1e-12, 1e4)
 

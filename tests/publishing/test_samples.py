@@ -17,7 +17,7 @@ from PIL import Image
 from tests.table.tensors.examples import picture_spec
 from understudy.pipelines.privacy.accounting import Loss
 from understudy.pipelines.privacy.events import Gaussian
-from understudy.pipelines.publishing.card import render_card
+from understudy.pipelines.publishing.card.rendering import render_card
 from understudy.pipelines.publishing.manifest import (
     AccountState,
     Manifest,
@@ -126,7 +126,7 @@ def test_the_card_shows_the_pictures_and_says_what_tensors_are() -> None:
     assert "4 x 3 numbers from 0 to 255" in card
     assert "fewer than two columns" in card
     assert "{{" not in card
-    assert "http" not in card.replace("http://www.w3.org", "")
+    assert "://" not in card
 
 
 def test_cards_of_vectors_alone_and_of_tables_without_tensors() -> None:
