@@ -97,7 +97,7 @@ def table(
 
 def region(body: Html, label: str) -> Html:
     """What may be wider than the screen: scrolls by itself, with the keyboard too."""
-    return Html(f'<div class="wide" role="region" tabindex="0" aria-label="{escape(label)}">{body}</div>')
+    return Html(f'<div class="wide" role="region" tabindex="0" aria-label="table: {escape(label)}">{body}</div>')
 
 
 def inline(text: str) -> Html:
