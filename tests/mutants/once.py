@@ -1,9 +1,12 @@
 """A plugin for runs of named tests against a planted bug: the first failure of each is enough.
 
-Hypothesis does not look for a smaller example, and the other cases of a test that has failed are not run.
+Hypothesis does not look for a smaller example, and the other cases of a test that has failed are not run. Without a bug
+(`FEW`) it makes few examples: that all of them pass is what `make test` says.
 """
 
 from __future__ import annotations
+
+import os
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -16,11 +19,20 @@ settings.register_profile(
     suppress_health_check=tuple(HealthCheck),
 )
 settings.load_profile("planted")
+FEW = "UNDERSTUDY_FEW_EXAMPLES"
 _failed: set[str] = set()
 
 
 def _named(nodeid: str) -> str:
     return nodeid.partition("[")[0]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items if os.environ.get(FEW) else ():
+        test = getattr(item, "obj", None)
+        own = getattr(test, "_hypothesis_internal_use_settings", None)
+        if own is not None:
+            test._hypothesis_internal_use_settings = settings(own, max_examples=min(3, own.max_examples))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
