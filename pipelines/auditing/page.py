@@ -45,9 +45,10 @@ def page(report: Report) -> str:
         "",
         verdict,
         "",
-        f"Made {report.made_at:%Y-%m-%d %H:%M} UTC in {report.seconds:,.0f} s by Understudy {version('understudy')} "
-        f"on Python {platform.python_version()}, seed {report.seed}. Every table is made; no row of a source was read.",
+        f"Made {report.made_at:%Y-%m-%d %H:%M} UTC in {report.seconds:,.0f} s of CPU by Understudy "
+        f"{version('understudy')} on Python {platform.python_version()}, seed {report.seed}. Every table is made; no row of a source was read.",
         "",
+        *_missing(report),
         *_summary(report),
         "## What is claimed",
         "Of each release: whoever sees all of it, and knows everything but one unit, cannot tell two neighbouring "
@@ -68,7 +69,7 @@ def page(report: Report) -> str:
         "| release | pairs | largest share | excesses | visible differences |",
         "|---|---:|---:|---:|---:|",
         *(
-            f"| {each.name} | {each.pairs:,} | {at_most(each.largest) if each.largest else '0'} | {len(each.excesses)} "
+            f"| {each.name} | {_pairs(each)} | {at_most(each.largest) if each.largest else '0'} | {len(each.excesses)} "
             f"| {len(each.differences)} |"
             for each in report.audited
         ),
@@ -96,6 +97,20 @@ def page(report: Report) -> str:
     return "\n".join(lines)
 
 
+def _missing(report: Report) -> list[str]:
+    if not report.missing:
+        return []
+    return [
+        f"**Not everything ran:** {report.missing:,} of {report.pieces:,} parts are missing. Each line says how much "
+        "of it did; the same command with `--keep` goes on from there.",
+        "",
+    ]
+
+
+def _pairs(each: Audited) -> str:
+    return f"{each.pairs:,}" if each.pairs == each.asked else f"{each.pairs:,} of {each.asked:,}"
+
+
 def _summary(report: Report) -> list[str]:
     """What was tried, in one table."""
     audited, bounds = report.audited, [each.bound for each in report.audited if isinstance(each.bound, LowerBound)]
@@ -105,7 +120,7 @@ def _summary(report: Report) -> list[str]:
         sum(len(each.differences) for each in audited),
     )
     lines = [
-        "| attack | runs | found | time |",
+        "| attack | runs | found | CPU |",
         "|---|---|---|---:|",
         f"| 1. the same release of neighbouring tables | {sum(each.pairs for each in audited):,} pairs | "
         f"{excesses} excesses, {differences} visible differences | {seconds:,.0f} s |",

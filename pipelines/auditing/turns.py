@@ -9,13 +9,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from understudy.pipelines.counting import counting
+from understudy.pipelines.counting.tree import counting as tree_counting
+from understudy.pipelines.discovery import tallying
 from understudy.pipelines.methods.gaussian import moments
 from understudy.pipelines.methods.mixing import mechanism as mixtures
 from understudy.pipelines.sources import bounding
 from understudy.pipelines.sources.tree import rows
 
 THREADED = (counting, bounding, moments, mixtures, rows)
-_POOL = "ThreadPoolExecutor"
+COUNTED = (counting, tallying, tree_counting)
+"""Modules that ask how many threads to take: each of them would make the same tables once more."""
+_POOL, _CORES = "ThreadPoolExecutor", "usable_cores"
 
 
 class InTurn(Executor):
@@ -36,11 +40,18 @@ class InTurn(Executor):
 @contextmanager
 def in_turn(turn: bool = True) -> Iterator[None]:
     """Within, what counts private rows in threads does so one piece after another."""
-    before = [getattr(module, _POOL) for module in THREADED]
-    for module in THREADED if turn else ():
-        setattr(module, _POOL, InTurn)
+    before = [(module, name, getattr(module, name)) for module, name, _ in _CHANGES]
+    for module, name, changed in _CHANGES if turn else ():
+        setattr(module, name, changed)
     try:
         yield
     finally:
-        for module, pool in zip(THREADED, before, strict=True):
-            setattr(module, _POOL, pool)
+        for module, name, found in before:
+            setattr(module, name, found)
+
+
+def _one() -> int:
+    return 1
+
+
+_CHANGES = [*((module, _POOL, InTurn) for module in THREADED), *((module, _CORES, _one) for module in COUNTED)]

@@ -27,6 +27,16 @@ class ReplayedWords:
         return stream.integers(0, 2**64, count, dtype=np.uint64)
 
 
+class StreamedWords:
+    """One stream, for many releases of which no two are compared."""
+
+    def __init__(self, seed: int) -> None:
+        self._stream = np.random.default_rng(seed)
+
+    def words(self, count: int) -> np.ndarray:
+        return self._stream.integers(0, 2**64, count, dtype=np.uint64)
+
+
 def with_words(noise: Any) -> Any:
     """The noise with the rounded sampler, also where it holds others: OpenDP's takes no words but its own. Of a replay
     only the exact numbers below the noise are judged, by the noise that is charged."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from understudy.pipelines.auditing import attacks, cases, report
 from understudy.pipelines.auditing.attacks import at_most, attacked, claimed_mu
 from understudy.pipelines.auditing.cases import planned_case
 from understudy.pipelines.auditing.page import page
+from understudy.pipelines.auditing.replay import Recorder, measured, released_without_noise
+from understudy.pipelines.auditing.report import Plan
 from understudy.pipelines.counting.lifted import centred_counts
 from understudy.pipelines.counting.residuals import ResidualNoise, differences
 from understudy.pipelines.privacy.events import Gaussian, PoissonSampled, SelfComposed
@@ -43,7 +46,7 @@ def test_noise_of_half_the_size_is_a_broken_promise(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(ResidualNoise, "draw", half)
     planned = planned_case("privpgd, triples", "10")
     assert not attacked(planned, 500).holds
-    found = report.audit("half", {"half": planned}, 3, 500, 1, lambda line: None)
+    found = report.audit(Plan("half", {"half": planned}, 3, 500, 1), lambda line: None)
     assert not found.holds
     assert "**Broken: half.**" in page(found)
 
@@ -74,7 +77,7 @@ def test_released_differences_are_put_together_as_the_estimates_are() -> None:
 def test_a_page_says_what_was_claimed_tried_found_and_left_out() -> None:
     chosen = {name: planned_case(name) for name in ("privpgd", "privpgd, opendp", "privpgd, adaptive")}
     lines: list[str] = []
-    found = report.audit("three", chosen, 6, 40, 3, lines.append)
+    found = report.audit(Plan("three", chosen, 6, 40, 3), lines.append)
     text = page(found)
     assert found.holds
     assert len(lines) == 3
@@ -92,3 +95,37 @@ def test_a_page_says_what_was_claimed_tried_found_and_left_out() -> None:
     assert "no likelihood is known for RoundNoise" in text
     assert [each.pairs for each in found.audited] == [2, 2, 2]
     assert set(cases.CASES) >= set(chosen)
+
+
+@pytest.mark.parametrize("case", ["privpgd, quality", "gaussian", "kernel", "tree, many visits"])
+def test_the_ratio_is_that_of_normal_densities(case: str) -> None:
+    """Added up one number after another, in the coordinates in which the noise has one std."""
+    pair, seller, other = attacks.corner_pairs(planned_case(case).spec)[0], Recorder(1), Recorder(1)
+    measured(planned_case(case), pair[0], seller)
+    measured(planned_case(case), pair[1], other)
+    step, twin = seller.steps[0], other.steps[0]
+    noise, exact, others = step.mechanism.noise, step.mechanism.exact, twin.mechanism.exact
+    total = 0.0
+    first, second = (attacks._coordinates(noise, released_without_noise(noise, each)) for each in (exact, others))
+    for name, (seen, std) in attacks._coordinates(noise, step.released.arrays).items():
+        if std > 0:
+            gaps = (seen - first[name][0]) ** 2 - (seen - second[name][0]) ** 2
+            total += float(gaps.sum()) / (2 * std**2)
+    assert attacks.log_ratio(noise, exact, others, step.released) == pytest.approx(total, rel=1e-9)
+
+
+def test_an_audit_that_is_stopped_says_what_ran_and_goes_on(tmp_path: Path) -> None:
+    plan = Plan("two", {name: planned_case(name) for name in ("kernel", "mixing, at once")}, 150, 20, 3)
+    keep, lines = tmp_path / "kept", []
+    stopped = report.audit(plan, lines.append, keep, minutes=1e-9)
+    assert stopped.missing == stopped.pieces == 6
+    assert "6 of 6 parts are missing" in page(stopped)
+    assert "| kernel | 0 of 150 |" in page(stopped)
+    whole = report.audit(plan, lines.append, keep)
+    assert [each.pairs for each in whole.audited] == [150, 150]
+    assert not whole.missing
+    again = report.audit(plan, lines.append, keep)
+    assert again.audited == whole.audited
+    assert "6 of 6 parts have run before" in lines
+    other = report.audit(replace(plan, seed=4), lines.append, keep, minutes=1e-9)
+    assert other.missing == 6

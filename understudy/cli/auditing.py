@@ -10,7 +10,7 @@ import click
 from understudy.pipelines.auditing.cases import PRINCIPAL, subjects
 from understudy.pipelines.auditing.page import page
 from understudy.pipelines.auditing.replay import Subject
-from understudy.pipelines.auditing.report import audit
+from understudy.pipelines.auditing.report import Plan, audit
 from understudy.pipelines.discovery.asking import open_columns
 from understudy.pipelines.errors import SpecError, ValidationFailed
 from understudy.pipelines.releasing.planning import plan_release
@@ -23,14 +23,23 @@ A_TRY = 100
 """So many releases that are asked for make one try of each attack that people fear."""
 
 
-def run_audit(spec: Path | None, pairs: int, releases: int, seed: int, out: Path, at: datetime | None) -> None:
+def run_audit(
+    spec: Path | None,
+    pairs: int,
+    releases: int,
+    seed: int,
+    out: Path,
+    at: datetime | None,
+    keep: Path | None = None,
+    minutes: float | None = None,
+) -> None:
     if spec is None:
-        tries = min(releases // A_TRY, 40)
-        report = audit(BUILT_IN, subjects(EPSILON), pairs, releases, seed, click.echo, PRINCIPAL, tries)
+        plan = Plan(BUILT_IN, subjects(EPSILON), pairs, releases, seed, PRINCIPAL, min(releases // A_TRY, 40))
     else:
         read = load_spec(spec, at)
         subject: Subject = read if open_columns(read) else plan_release(read)
-        report = audit(f"{read.name}, as its spec declares it", {read.name: subject}, pairs, releases, seed, click.echo)
+        plan = Plan(f"{read.name}, as its spec declares it", {read.name: subject}, pairs, releases, seed)
+    report = audit(plan, click.echo, keep, minutes)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(page(report), encoding="utf-8")
@@ -38,6 +47,8 @@ def run_audit(spec: Path | None, pairs: int, releases: int, seed: int, out: Path
         reason = error.strerror
     else:
         click.echo(f"wrote {out}; no row of any source was read and nothing was charged")
+        if report.missing:
+            click.echo(f"{report.missing:,} of {report.pieces:,} parts did not run; the page says which")
         if report.holds:
             return
         raise ValidationFailed("the audit found a broken promise", f"do not release with it; report {out}")

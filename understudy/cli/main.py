@@ -279,15 +279,27 @@ def generate(
 @click.option("--pairs", type=click.IntRange(0), default=400, show_default=True, help="Neighbouring tables a method.")
 @click.option("--releases", type=click.IntRange(0), default=2000, show_default=True,
               help="Complete releases of each of two tables that are told apart; without SPEC of a few principal ones, "
-              "and a twentieth of the others.")  # fmt: skip
+              "and a fiftieth of the others.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Other made tables, other draws.")
+@click.option("--keep", type=click.Path(path_type=Path), metavar="FILE",
+              help="Where to note what has run, so that the same command goes on after it was stopped.")  # fmt: skip
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Stop after so long; the page says what ran.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("audit.md"), show_default=True)
 @AT
-def audit(spec: Path | None, pairs: int, releases: int, seed: int, out: Path, at: datetime | None) -> None:
+def audit(
+    spec: Path | None,
+    pairs: int,
+    releases: int,
+    seed: int,
+    keep: Path | None,
+    minutes: float | None,
+    out: Path,
+    at: datetime | None,
+) -> None:
     """Attack the promises of SPEC, or of every method, on made tables; write one page. Reads no row, costs nothing."""
     from understudy.cli.auditing import run_audit
 
-    run_audit(spec, pairs, releases, seed, out, with_zone(at))
+    run_audit(spec, pairs, releases, seed, out, with_zone(at), keep, minutes)
 
 
 @main.command()
