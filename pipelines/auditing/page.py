@@ -46,7 +46,8 @@ def page(report: Report) -> str:
         verdict,
         "",
         f"Made {report.made_at:%Y-%m-%d %H:%M} UTC in {report.seconds:,.0f} s of CPU by Understudy "
-        f"{version('understudy')} on Python {platform.python_version()}, seed {report.seed}. Every table is made; no row of a source was read.",
+        f"{version('understudy')} on Python {platform.python_version()}, seed {report.seed}. Every table is "
+        "made; no row of a source was read.",
         "",
         *_missing(report),
         *_summary(report),
