@@ -23,11 +23,15 @@ from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.making import generation_key
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.sources.tree.opening import tree_of_frames
+from understudy.pipelines.spec.rules import Rule
 from understudy.pipelines.spec.tree import ROWS, Tree
 from understudy.pipelines.table.checks import Checks, HasRows, Verdict, checks_of
 from understudy.pipelines.table.contract import TableContract, contract_of
+from understudy.pipelines.table.modelled import modelled
+from understudy.pipelines.table.rules import broken_rows
 from understudy.pipelines.table.synthetic_tree import Made, SyntheticTree, tables_of
 from understudy.pipelines.table.tree_checks import tree_breaches, tree_checks
+from understudy.pipelines.table.tree_rules import rows_breaking, tree_rules
 
 MODEL_SLACK = 0.08
 """How far, beside noise, a fitted table may lie from what was measured: children are fitted under fixed parents."""
@@ -67,6 +71,7 @@ def family_failures(
         contract = _keys_may_repeat(contract_of(synthetic.domain, exactly, of_table), spec.tree, name or ROWS)
         checks = _may_be_empty(checks_of(contract)) if name and name != spec.tree.root.name else checks_of(contract)
         failures += [f"{name}.{check}" if name else str(check) for check in verdict(synthetic.table, checks)]
+    failures = failures or [f"rule: {rule}: {rows:,} rows break it" for rule, rows in _broken(made, planned) if rows]
     if failures:
         return failures
     constant = [name for name in spec.privacy.unit.columns or () if name in planned.domain.published_names]
@@ -74,6 +79,22 @@ def family_failures(
         check for check in tree_checks(spec.tree, constant) if _is_published(check.table, check_columns(check), made)
     ]
     return [str(check) for check in tree_breaches(_by_name(made), checks_between)]
+
+
+def _broken(made: Made, planned: Planned) -> list[tuple[Rule, int]]:
+    """Each rule of the spec beside the number of rows that break it, by the published values."""
+    spec, rules = planned.spec, planned.spec.generate.rules
+    if not isinstance(made, SyntheticTree):
+        return [(rule, int(broken_rows(rule, made.modelled, planned.domain).sum())) for rule in rules]
+    assert spec.tree is not None
+    found = tree_rules(rules, spec.tree, planned.domains) if rules else ()
+    tables = {
+        name: modelled(each.table, each.domain, (*each.domain.surrogates, *each.domain.names))
+        for name, each in (made.tables.items() if rules else ())
+    }
+    return [
+        (rule.rule, rows_breaking(rule, tables, spec.tree, planned.domains)) for rule in found if rule.rule is not None
+    ]
 
 
 def check_columns(check: object) -> tuple[str, ...]:
@@ -88,7 +109,8 @@ def family_agreements(made: Made, measured: Measurement, planned: Planned) -> li
     tables = made.shown if not isinstance(made, SyntheticTree) else _by_name(made)
     ticks = int(measured.facts["ticks"])
     counted = LocalTree(tree_of_frames(tables, spec), spec.tree, planned.domains, b"synthetic")
-    return [each for view in released.views for each in _of_view(view, counted, ticks)]
+    kept = [Agreement(f"rule: {rule}", 0.0, 0.0) for rule in spec.generate.rules]  # `family_failures` found none broken
+    return [each for view in released.views for each in _of_view(view, counted, ticks)] + kept
 
 
 def _of_view(view: ReleasedView, counted: LocalTree, ticks: int) -> list[Agreement]:

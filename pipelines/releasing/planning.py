@@ -15,6 +15,7 @@ from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.rolling import declared_steps, enter_series
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.tree_rules import tree_rules
 
 
 class Planned:
@@ -49,6 +50,7 @@ def plan_release(spec: ReleaseSpec) -> Planned:
         domain, method = TableDomain.of(spec), method_named(spec.method.name)
         if spec.tree is not None:
             domains = tree_domains(spec)
+            tree_rules(spec.generate.rules, spec.tree, domains)  # refuses what cannot be kept before anything is paid
             return Planned(spec, domain, method, plan_tree(spec, domains), domains=domains)
         return Planned(spec, domain, method, method.plan(spec, domain))
     except (ValueError, ArithmeticError, MemoryError) as error:

@@ -27,6 +27,7 @@ def test_keys_of_the_clinic_fit_and_nobody_comes_before_they_are_born(tables: di
     assert abs(len(visits) - 5_000) < 100
     seen = visits.merge(patients)
     assert (seen.visited_on >= seen.born).all()
+    assert not ((seen.sex == "M") & (seen.ward == "maternity")).any()
 
 
 def test_the_clinic_has_what_a_copy_should_keep(tables: dict[str, pd.DataFrame]) -> None:

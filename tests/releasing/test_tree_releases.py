@@ -21,7 +21,9 @@ from understudy.pipelines.errors import SpecError, ValidationFailed
 from understudy.pipelines.publishing.verifying import stored_release, verify_release
 from understudy.pipelines.releasing.checking import require_sound
 from understudy.pipelines.releasing.keys import vouched
+from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.releasing.workspace import Workspace
+from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.synthetic import Synthetic
 from understudy.pipelines.table.synthetic_tree import SyntheticTree
 
@@ -115,6 +117,30 @@ def test_tables_that_do_not_belong_together_are_not_published(fitted: Synthesize
     other = _spoilt(made, "visits", "ward", ["z"] * visits)
     with pytest.raises(ValidationFailed, match="ward: has a value that is not listed"):
         require_sound(other, held.measured, held.planned, 60)
+
+
+def test_rows_that_break_a_rule_between_tables_are_not_published(fitted: Synthesizer) -> None:
+    made, held = fitted._generate(60), fitted._require_fit()
+    rule = {"forbid": {"patients.sex": ["f"], "visits.ward": ["a"]}}
+    spec = ReleaseSpec.model_validate({**held.planned.spec.model_dump(by_alias=True), "generate": {"rules": [rule]}})
+    assert spec.hash == held.planned.spec.hash
+    with pytest.raises(ValidationFailed, match=r"forbidden patients.sex and visits.ward: [1-9]\d* rows break it"):
+        require_sound(made, held.measured, plan_release(spec), 60)
+
+
+def test_rules_between_tables_are_kept_for_free_by_another_release_of_the_same_measurement(
+    fitted: Synthesizer, home: Path
+) -> None:
+    rules = [{"forbid": {"patients.sex": ["f"], "visits.ward": ["a"]}}]
+    spec = {**mapping(CLINIC, 50), "generate": {**QUICK, "rules": rules}}
+    frames = {name: pd.DataFrame(table) for name, table in clinic_of(11).items()}
+    again = Synthesizer(spec, cap=(60, "1e-5"), home=home / "home").fit(frames)
+    release = again.release(rows=100)
+    seen = release.to_pandas()
+    both = seen["visits"].merge(seen["patients"], on="patient_id")
+    assert len(both)
+    assert not ((both.sex == "f") & (both.ward == "a")).any()
+    assert again.spent == ()
 
 
 def test_tables_far_from_what_was_measured_are_not_published(fitted: Synthesizer) -> None:

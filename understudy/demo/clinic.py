@@ -138,7 +138,7 @@ def _wards(who: Ints, age: np.ndarray, sex: np.ndarray, rng: np.random.Generator
     score = np.zeros((len(age), len(WARDS)))
     score[:, 0], score[:, 1], score[:, 2] = 1.2, 1.3, 0.6
     score[:, 3] = np.where(age > 50, 0.9, -2.0)
-    score[:, 4] = np.where((sex == 0) & (age > 17) & (age < 46), 1.6, -9.0)
+    score[:, 4] = np.where((sex == 0) & (age > 17) & (age < 46), 1.6, -99.0)
     score[:, 5] = np.where(age < 17, 3.2, -9.0)
     score[:, 6] = np.where(age > 45, 0.3, -1.5)
     drawn = np.argmax(score + rng.gumbel(size=score.shape), axis=1)

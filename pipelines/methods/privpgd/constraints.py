@@ -93,6 +93,17 @@ class HardRule:
 
 
 @dataclass(frozen=True, eq=False)
+class Allowed(HardRule):
+    """The codes of `columns` that rows may have together."""
+
+    columns: tuple[int, ...]
+    allowed: BoolArray
+
+    def rule(self, sizes: Sequence[int]) -> Rule:
+        return _sorted_rule(self.columns, self.allowed)
+
+
+@dataclass(frozen=True, eq=False)
 class Forbidden(HardRule):
     """Structural zeros: combinations of codes of `columns` that cannot exist."""
 

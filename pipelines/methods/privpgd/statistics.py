@@ -28,7 +28,6 @@ from understudy.pipelines.table.rules import allowed_cells
 
 if TYPE_CHECKING:
     from understudy.pipelines.methods.privpgd.constraints import Constraint
-    from understudy.pipelines.methods.privpgd.constraints import Rule as CellRule
 
 
 class StatisticOptions(Public):
@@ -89,23 +88,9 @@ def _rows_inside(measured: Measurement, name: str) -> float:
 
 
 def rule_constraints(rules: Sequence[Rule], domain: TableDomain) -> list[Constraint]:
-    return [_Tabulated(*allowed_cells(rule, domain)) for rule in rules]
+    from understudy.pipelines.methods.privpgd.constraints import Allowed
 
-
-@dataclass(frozen=True, eq=False)
-class _Tabulated:
-    """A rule of the spec as the generator's `Constraint`."""
-
-    columns: Clique
-    allowed: np.ndarray
-
-    def rule(self, sizes: Sequence[int]) -> CellRule:
-        from understudy.pipelines.methods.privpgd.constraints import Rule as CellRule
-
-        return CellRule(self.columns, np.ascontiguousarray(self.allowed))
-
-    def penalty(self, sizes: Sequence[int]) -> None:
-        return None
+    return [Allowed(*allowed_cells(rule, domain)) for rule in rules]
 
 
 def refuse_what_cannot_be_bought(

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tests.methods.tree.released_trees import made_tree, released_from, rows_above, seen_as, small_clinic, weighed
 from tests.trees import domains_of, flat
 from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
-from understudy.pipelines.methods.privpgd.constraints import Implies
 from understudy.pipelines.methods.privpgd.problem import GenerationError
 from understudy.pipelines.methods.tree.generating.generate import generate_parts, generate_tree
 from understudy.pipelines.methods.tree.generating.tree_codes import TreeCodes
 from understudy.pipelines.spec.tree import Tree
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.tree_rules import TreeRule
 
 QUICK = PrivPGDConfig(epochs=1, device="cpu")
 
@@ -168,8 +168,10 @@ def test_rules_of_a_child_table_hold_in_every_row() -> None:
     spec, domains, made = small_clinic(300, rng)
     assert spec.tree is not None
     released = released_from(made, spec)
-    rule = Implies(0, frozenset({0}), 1, frozenset({2, 3}))
-    found = generate_tree(released, domains, 300, np.random.SeedSequence(13), QUICK, constraints={"visits": [rule]})
+    allowed = np.ones((domains["visits"].sizes[0], domains["visits"].sizes[1]), dtype=bool)
+    allowed[0, :2] = False
+    rules = [TreeRule(None, "visits", (("visits", 0), ("visits", 1)), allowed)]
+    found = generate_tree(released, domains, 300, np.random.SeedSequence(13), QUICK, rules)
     check(found, spec.tree, domains)
     codes = found.codes["visits"]
     assert np.any(made.codes["visits"][made.codes["visits"][:, 0] == 0, 1] < 2)

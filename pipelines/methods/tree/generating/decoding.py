@@ -6,12 +6,13 @@ keeps its entities is put together again from its two parts: what is constant fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from understudy.pipelines.methods.tree.generating.ordering import keep_order
 from understudy.pipelines.methods.tree.generating.tree_codes import TreeCodes
 from understudy.pipelines.spec.tree import ENTITIES, ROWS, Tree, TreeTable
 from understudy.pipelines.table.coding.decode import decode_column
@@ -21,9 +22,11 @@ from understudy.pipelines.table.finishing import finished
 from understudy.pipelines.table.keeping import Types
 from understudy.pipelines.table.synthetic import Synthetic
 from understudy.pipelines.table.synthetic_tree import SyntheticTree
+from understudy.pipelines.table.tree_rules import Place
 
 FloatArray = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
+Orders = Sequence[tuple[Place, Place]]
 
 
 def decode_tree(
@@ -32,13 +35,13 @@ def decode_tree(
     domains: Mapping[str, TableDomain],
     rng: np.random.Generator,
     types: Mapping[str, Types] | None = None,
+    orders: Orders = (),
 ) -> SyntheticTree:
-    """The published tables of a tree; `types` are those of the source's columns, by table."""
-    tables = {}
-    for table in tree.tables:
-        domain = domains[table.name]
-        rows = finished(_generated(made, table, domain, rng), domain, (types or {}).get(table.name), rng)
-        tables[table.name] = Synthetic(rows, domain)
+    """The published tables of a tree; `types` are those of the source's columns, by table, `orders` what rules ask."""
+    generated, tables = _in_order(made, tree, domains, orders, rng), {}
+    for name, rows in generated.items():
+        domain = domains[name]
+        tables[name] = Synthetic(finished(rows, domain, (types or {}).get(name), rng), domain)
     return SyntheticTree(tables)
 
 
@@ -49,17 +52,33 @@ def decode_flat(
     whole: TableDomain,
     rng: np.random.Generator,
     types: Types | None = None,
+    orders: Orders = (),
 ) -> Synthetic:
     """The flat table of an implied tree, its rows by entity and in order; `whole` is its domain."""
     entity, parent = tree.root.key, pa.array(made.parent[ROWS])
-    above = _generated(made, tree.root, domains[ENTITIES], rng)
-    below = _generated(made, tree.table(ROWS), domains[ROWS], rng)
+    generated = _in_order(made, tree, domains, orders, rng)
+    above, below = generated[ENTITIES], generated[ROWS]
     columns = {name: below[name].combine_chunks() for name in below.column_names}
     columns |= {name: above[name].combine_chunks().take(parent) for name in above.column_names if name != entity}
     columns |= {name: pa.array(np.arange(1, below.num_rows + 1)) for name in whole.surrogates if name not in columns}
     columns |= {name: pa.array(made.parent[ROWS] + 1) for name in whole.surrogates if name == entity}
     generated = pa.table([columns[name] for name in whole.generated_names], names=list(whole.generated_names))
     return Synthetic(finished(generated, whole, types, rng), whole)
+
+
+def _in_order(
+    made: TreeCodes, tree: Tree, domains: Mapping[str, TableDomain], orders: Orders, rng: np.random.Generator
+) -> dict[str, pa.Table]:
+    """All tables with typed columns, the values of some of which were put in order."""
+    tables = {table.name: _generated(made, table, domains[table.name], rng) for table in tree.tables}
+    columns = {place: domains[place[0]].columns[place[1]] for pair in orders for place in pair}
+    values = {(table, i): _numbers(tables[table].column(each.name)) for (table, i), each in columns.items()}
+    if orders:
+        keep_order(values, orders, made, tree, domains, rng)
+    for (table, i), each in columns.items():
+        number = tables[table].column_names.index(each.name)
+        tables[table] = tables[table].set_column(number, each.name, _typed(values[table, i], each))
+    return tables
 
 
 def _generated(made: TreeCodes, table: TreeTable, domain: TableDomain, rng: np.random.Generator) -> pa.Table:
@@ -70,14 +89,23 @@ def _generated(made: TreeCodes, table: TreeTable, domain: TableDomain, rng: np.r
     arrays = [pa.array(keys.get(name, rows)) for name in domain.surrogates]
     for index, column in enumerate(domain.columns):
         if table.name in made.values and column.name == table.order_by:
-            arrays.append(_ordered(made.values[table.name], column))
+            arrays.append(_typed(made.values[table.name], column))
         else:
             arrays.append(decode_column(codes[:, index], column, rng))
     return pa.table(arrays, names=list(domain.generated_names))
 
 
-def _ordered(values: FloatArray, column: DomainColumn) -> pa.Array:
-    """Values that rise along siblings, in the column's type and steps: snapping to steps never turns two round."""
+def _numbers(values: pa.ChunkedArray) -> FloatArray:
+    """In the units of a column, nan for null."""
+    if pa.types.is_date(values.type):
+        values = values.cast(pa.int32())
+    elif pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
+    return np.array(values.to_numpy(), dtype=np.float64)
+
+
+def _typed(values: FloatArray, column: DomainColumn) -> pa.Array:
+    """Values that are in order, in the column's type and steps: snapping to steps never turns two round."""
     missing = np.isnan(values)
     known = np.where(missing, 0.0, values)
     if column.step is not None:

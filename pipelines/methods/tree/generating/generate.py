@@ -21,27 +21,25 @@ import numpy.typing as npt
 
 from understudy.pipelines.counting.tree.views import ViewColumn
 from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
-from understudy.pipelines.methods.privpgd.constraints import Constraint, Penalty, Rule
+from understudy.pipelines.methods.privpgd.constraints import Allowed, Rule
 from understudy.pipelines.methods.privpgd.engine import synthesize
 from understudy.pipelines.methods.privpgd.problem import GenerationError, GridColumn, grid_of
-from understudy.pipelines.methods.privpgd.repair import replace_broken_rows
 from understudy.pipelines.methods.privpgd.start import draw_the_rest
 from understudy.pipelines.methods.tree.generating.child_targets import child_targets, number_grid
 from understudy.pipelines.methods.tree.generating.fitting import Effort, families_of, fit_families
+from understudy.pipelines.methods.tree.generating.mending import mend
 from understudy.pipelines.methods.tree.generating.moments import draw_values
 from understudy.pipelines.methods.tree.generating.numbers import codes_of_numbers, draw_numbers, shares_within
 from understudy.pipelines.methods.tree.generating.tree_codes import TreeCodes, joined
 from understudy.pipelines.methods.tree.released import ReleasedTree, ReleasedView
 from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.tree_rules import TreeRule
 
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
 MOST_ROOTS = 100_000
-
-Constraints = Mapping[str, Sequence[Constraint]]
-"""By table, over the columns of its domain."""
 
 
 def generate_tree(
@@ -50,10 +48,10 @@ def generate_tree(
     roots: int | None = None,
     stream: np.random.SeedSequence | None = None,
     config: PrivPGDConfig = PrivPGDConfig(),
-    constraints: Constraints | None = None,
+    rules: Sequence[TreeRule] = (),
 ) -> TreeCodes:
     """So many families, by default as many as were measured."""
-    parts = generate_parts(released, domains, roots, stream, config, constraints)
+    parts = generate_parts(released, domains, roots, stream, config, rules)
     return joined(parts, parent_tables(released))
 
 
@@ -63,7 +61,7 @@ def generate_parts(
     roots: int | None = None,
     stream: np.random.SeedSequence | None = None,
     config: PrivPGDConfig = PrivPGDConfig(),
-    constraints: Constraints | None = None,
+    rules: Sequence[TreeRule] = (),
     most_roots: int = MOST_ROOTS,
 ) -> Iterator[TreeCodes]:
     """The families part by part, at least one part: what a large copy can be written from.
@@ -74,7 +72,7 @@ def generate_parts(
     if wanted < 0:
         raise GenerationError(f"cannot generate {wanted} families.", "Ask for zero or more.")
     count = max(1, -(-wanted // most_roots))
-    plan = _Plan(released, domains, config, constraints or {})
+    plan = _Plan(released, domains, config, rules)
     for part, own in enumerate((stream or np.random.SeedSequence()).spawn(count)):
         yield _part(plan, wanted * (part + 1) // count - wanted * part // count, own)
 
@@ -95,38 +93,24 @@ class _Plan:
     released: ReleasedTree
     domains: Mapping[str, TableDomain]
     config: PrivPGDConfig
-    constraints: Constraints
+    rules: Sequence[TreeRule]
 
     def grid(self, view: ReleasedView) -> list[GridColumn]:
         grids = {table: grid_of(domain) for table, domain in self.domains.items()}
         return [grids[c.table][c.column] if c.role in ("own", "above") else number_grid(c) for c in view.view.columns]
 
-    def mapped(self, view: ReleasedView) -> list[_Mapped]:
-        """The table's constraints over the columns of its view."""
-        places = {c.column: place for place, c in enumerate(view.view.columns) if c.role == "own"}
-        sizes = self.domains[view.view.table].sizes
-        return [_Mapped(each, places, sizes) for each in self.constraints.get(view.view.table, ())]
+    def rules_of(self, view: ReleasedView) -> list[Rule]:
+        """Those of the table's rows, over the columns of its view."""
+        places = {(c.table, c.column): place for place, c in enumerate(view.view.columns) if c.role in ("own", "above")}
+        found = [each for each in self.rules if each.table == view.view.table]
+        return [
+            Allowed(tuple(places[each] for each in rule.places), rule.allowed).rule(view.view.sizes) for rule in found
+        ]
 
     def numbers(self, column: ViewColumn, codes: Int32Array, rng: np.random.Generator) -> Int64Array:
         released, table = self.released, column.table
         shares = shares_within(column.most, released.numbers.get(table), released.numbers_std.get(table, 0.0))
         return draw_numbers(codes, column.most, shares, rng)
-
-
-@dataclass(frozen=True)
-class _Mapped:
-    """A constraint over the columns of a table, said over those of a view."""
-
-    constraint: Constraint
-    places: Mapping[int, int]
-    sizes: Sequence[int]
-
-    def rule(self, sizes: Sequence[int]) -> Rule | None:
-        rule = self.constraint.rule(self.sizes)
-        return None if rule is None else Rule(tuple(self.places[c] for c in rule.columns), rule.allowed)
-
-    def penalty(self, sizes: Sequence[int]) -> Penalty | None:
-        return self.constraint.penalty(self.sizes) if all(a == b for a, b in self.places.items()) else None
 
 
 @dataclass
@@ -164,7 +148,8 @@ def _part(plan: _Plan, roots: int, stream: np.random.SeedSequence) -> TreeCodes:
 def _add_roots(plan: _Plan, view: ReleasedView, roots: int, made: _Made, rng: np.random.Generator) -> None:
     table = view.view.table
     seed = int(rng.integers(2**63))
-    codes = synthesize(view.residuals, plan.grid(view), roots, plan.config, constraints=plan.mapped(view), seed=seed)
+    rules = [Allowed(rule.columns, rule.allowed) for rule in plan.rules_of(view)]
+    codes = synthesize(view.residuals, plan.grid(view), roots, plan.config, constraints=rules, seed=seed)
     made.root[table] = np.arange(roots)
     _keep(plan, view, codes, made, rng)
 
@@ -194,7 +179,7 @@ def _add_children(
     if order is not None and order.view.order is not None:
         ordered = next(p for p, c in enumerate(columns) if c.role == "own" and c.column == order.view.order)
     families = families_of(parent, root, ordered)
-    rules = [rule for each in plan.mapped(view) if (rule := each.rule([c.size for c in grid])) is not None]
+    rules = plan.rules_of(view)
     whole = frozenset(column for rule in rules for column in rule.columns)
     targets = child_targets(view, order, grid, frozen, families.weight.astype(np.float64), whole)
     merged = targets.rows.merged
@@ -209,7 +194,10 @@ def _add_children(
     fit = [*targets.rows.joint, *targets.rows.single]
     effort = Effort(sweeps=plan.config.polish_sweeps)
     fit_families(codes, fit, targets.lags, sizes, families, still, rng, rules, effort)
-    if rules and _mend(codes, rules, sizes, moving, rng):
+    if rules and (kept := mend(codes, rules, sizes, moving, rng)) is not None:
+        codes, parent, root = codes[kept], parent[kept], root[kept]
+        made.parent[table], made.root[table] = parent, root
+        families = families_of(parent, root, ordered)
         _sort(codes, parent, ordered, moving)
     for place, each in merged.items():
         if place not in still:
@@ -228,18 +216,6 @@ def _sort(codes: Int32Array, parent: Int64Array, ordered: int | None, moving: Se
     """Siblings by the codes of the column that orders them; what is frozen stays in its place."""
     if ordered is not None:
         codes[:, moving] = codes[np.lexsort((codes[:, ordered], parent))][:, moving]
-
-
-def _mend(
-    codes: Int32Array, rules: Sequence[Rule], sizes: Sequence[int], own: Sequence[int], rng: np.random.Generator
-) -> int:
-    """Rows that moves of single codes could not mend take the own columns of sound ones."""
-    places = {c: place for place, c in enumerate(own)}
-    within = [Rule(tuple(places[c] for c in rule.columns), rule.allowed) for rule in rules]
-    part = codes[:, own]
-    broken = replace_broken_rows(part, within, [sizes[c] for c in own], rng)
-    codes[:, own] = part
-    return broken
 
 
 def _keep(plan: _Plan, view: ReleasedView, codes: Int32Array, made: _Made, rng: np.random.Generator) -> None:

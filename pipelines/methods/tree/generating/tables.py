@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.keeping import Types
 from understudy.pipelines.table.synthetic import Synthetic
 from understudy.pipelines.table.synthetic_tree import SyntheticTree
+from understudy.pipelines.table.tree_rules import Place, TreeRule, tree_rules
 
 
 def generate_tables(
@@ -30,8 +31,9 @@ def generate_tables(
     tree, domains = spec.tree, tree_domains(spec)
     assert tree is not None
     codes, rest = _streams(stream)
-    made = generate_tree(released, domains, roots, codes, config_of(spec))
-    return decode_tree(made, tree, domains, np.random.default_rng(rest), types)
+    rules = tree_rules(spec.generate.rules, tree, domains)
+    made = generate_tree(released, domains, roots, codes, config_of(spec), rules)
+    return decode_tree(made, tree, domains, np.random.default_rng(rest), types, _orders(rules))
 
 
 def generate_flat(
@@ -46,13 +48,18 @@ def generate_flat(
     tree, domains = spec.tree, tree_domains(spec)
     assert tree is not None
     codes, rest = _streams(stream)
-    made = generate_tree(released, domains, entities, codes, config_of(spec))
-    return decode_flat(made, tree, domains, domain, np.random.default_rng(rest), types)
+    rules = tree_rules(spec.generate.rules, tree, domains)
+    made = generate_tree(released, domains, entities, codes, config_of(spec), rules)
+    return decode_flat(made, tree, domains, domain, np.random.default_rng(rest), types, _orders(rules))
 
 
 def config_of(spec: ReleaseSpec) -> PrivPGDConfig:
     config = PrivPGDConfig(particles=spec.generate.particles, device=spec.generate.device)
     return config if spec.generate.epochs is None else replace(config, epochs=spec.generate.epochs)
+
+
+def _orders(rules: Sequence[TreeRule]) -> list[tuple[Place, Place]]:
+    return [rule.order for rule in rules if rule.order is not None and rule.rule is not None]
 
 
 def _streams(stream: np.random.SeedSequence | None) -> tuple[np.random.SeedSequence, np.random.SeedSequence]:

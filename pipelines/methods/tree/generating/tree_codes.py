@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from understudy.pipelines.spec.tree import Tree
+
 FloatArray = npt.NDArray[np.float64]
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
@@ -32,6 +34,15 @@ class TreeCodes:
 
     def rows(self, table: str) -> int:
         return len(self.codes[table])
+
+    def ancestors(self, table: str, above: str, tree: Tree) -> Int64Array:
+        """Of every row of a table, the number of the row above it in one of the tables above, or its own."""
+        found = np.arange(self.rows(table))
+        for name in (table, *(each.name for each in tree.above(table))):
+            if name == above:
+                break
+            found = self.parent[name][found]
+        return found
 
 
 def joined(parts: Iterable[TreeCodes], above: Mapping[str, str]) -> TreeCodes:
