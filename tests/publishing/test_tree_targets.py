@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from abc import ABC, abstractmethod
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -132,6 +134,22 @@ class TestDuckDB(_Trees):
             self.open(place).publish(family(1))
         with duckdb.connect(place / "out.duckdb") as connection:
             assert connection.execute("SELECT theirs FROM copies_people").fetchall() == [(42,)]
+
+
+class TestSQLite(_Trees):
+    def describe(self, place: Path) -> PublishSpec:
+        return PublishSpec(to="sqlite:///out.db", table="copies")
+
+    def where(self, place: Path) -> str:
+        return f"sqlite:///{place / 'out.db'}#copies"
+
+    def test_another_s_view_of_such_a_name_is_refused_before_and_never_replaced(self, place: Path) -> None:
+        with closing(sqlite3.connect(place / "out.db")) as connection:
+            connection.execute("CREATE VIEW copies_people AS SELECT 42 AS theirs")
+        with pytest.raises(PublishError, match="copies_people"):
+            self.open(place).ready_for("contract", ("homes", "people"))
+        with pytest.raises(PublishError, match="copies_people"):
+            self.open(place).publish(family(1))
 
 
 class TestPostgreSQL(_Trees):

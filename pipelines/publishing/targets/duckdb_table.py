@@ -5,14 +5,13 @@ A table that Understudy did not publish is never replaced, so a slip in a spec c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
-from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.staging import own_staging
@@ -20,17 +19,12 @@ from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.estimates import estimates_of
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile, ReleaseFile
 from understudy.pipelines.publishing.stored import StoredRelease
-from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase, table_names
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, table_names
+from understudy.pipelines.publishing.targets.database_target import TABLE, DatabaseTarget, Recorded
 from understudy.pipelines.publishing.targets.published_tables import (
-    ESTIMATES,
     FILES,
     RELEASES,
-    HeldTable,
-    changed,
     file_of,
-    foreign,
-    hashes_of,
-    is_whole,
     listed,
     lists,
     read_manifest,
@@ -45,13 +39,16 @@ _COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, current BOOLEAN, manife
 _FILE_COLUMNS = "name TEXT, release_id TEXT, table_name TEXT, path TEXT, content BLOB"
 
 
-class DuckDBTarget(TargetBase):
+class DuckDBTarget(DatabaseTarget[duckdb.DuckDBPyConnection]):
     terms = Terms(table=True, local=True)
-    holds_trees = True
 
     def __init__(self, path: Path, table: str) -> None:
         self.path = path
         self.table = table
+
+    @property
+    def where(self) -> str:
+        return str(self.path)
 
     @classmethod
     def opened(cls, publish: PublishSpec, base: Path) -> DuckDBTarget:
@@ -65,9 +62,6 @@ class DuckDBTarget(TargetBase):
         path = address.path(Path())
         held = None if path is None or address.table is None else cls(path, address.table).held()
         return None if held is None else held.release
-
-    def ready(self, name: str) -> None:
-        self.ready_for(name, ("",))
 
     def ready_for(self, name: str, tables: tuple[str, ...]) -> None:
         if self.path.exists():
@@ -87,12 +81,6 @@ class DuckDBTarget(TargetBase):
                 "correct publish.to or the permissions; nothing was spent",
             ) from None
 
-    def recover(self, name: str, release_id: str) -> Published | None:
-        if not self.path.exists():
-            return None
-        with self._connected() as connection:
-            return self._recover(connection, name, release_id)
-
     def publish(self, release: PreparedRelease) -> Published:
         manifest = release.manifest
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +90,7 @@ class DuckDBTarget(TargetBase):
             shown = self._shown(connection)
             self._refuse_foreign(connection, shown, table_names(manifest))
             staged = [self._stage(connection, name, rows) for name, rows in release.tables.items()]
-            estimates = self._stage_estimates(connection, release)
+            estimates = self._stage_estimates(connection, release, shown)
             fault_point("publish_staged")
             manifest = manifest.model_copy(update={"files": (*staged, *estimates, *listed(release.measured))})
             connection.execute("BEGIN")
@@ -121,28 +109,14 @@ class DuckDBTarget(TargetBase):
                 connection.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
             for name in self._of(manifest):
                 connection.execute(f"ALTER TABLE {_quoted(f'{name}__staged')} RENAME TO {_quoted(name)}")
-            if estimates or lists(shown, f"{self.table}{ESTIMATES}"):
-                connection.execute(f"DROP TABLE IF EXISTS {_quoted(self.table + ESTIMATES)}")
+            if estimates or lists(shown, self._estimates):
+                connection.execute(f"DROP TABLE IF EXISTS {_quoted(self._estimates)}")
             if estimates:
-                beside = _quoted(f"{self.table}{ESTIMATES}__staged")
-                connection.execute(f"ALTER TABLE {beside} RENAME TO {_quoted(self.table + ESTIMATES)}")
+                beside = _quoted(f"{self._estimates}__staged")
+                connection.execute(f"ALTER TABLE {beside} RENAME TO {_quoted(self._estimates)}")
             fault_point("publish_before_pointer")
             connection.execute("COMMIT")
         return self._published(manifest, text, current=True)
-
-    def _of(self, manifest: Manifest | None) -> tuple[str, ...]:
-        """The tables in the database that a release consists of."""
-        if manifest is None:
-            return ()
-        return tuple(table_in_database(self.table, name) for name in table_names(manifest))
-
-    def _refuse_foreign(
-        self, connection: duckdb.DuckDBPyConnection, shown: Manifest | None, names: Sequence[str]
-    ) -> None:
-        ours = self._of(shown)
-        for table in (table_in_database(self.table, name) for name in names):
-            if self._exists(connection, table) and table not in ours:
-                raise foreign(table, str(self.path))
 
     def _stage(self, connection: duckdb.DuckDBPyConnection, name: str, rows: Parts) -> PublishedFile:
         """One of the tables beside the one that it will replace."""
@@ -155,56 +129,17 @@ class DuckDBTarget(TargetBase):
             connection.execute(f"{into} SELECT {columns} FROM release_rows")  # noqa: S608
         return self._file(connection, f"{table}__staged", table)
 
-    def held(self) -> HeldTable | None:
-        """The newest release in the table, if it holds one."""
-        if not self.path.exists():
-            return None
-        with self._connected() as connection:
-            found = self._record(connection, "current")
-            if found is None:
-                return None
-            rows = connection.execute(f"SELECT * FROM {RELEASES} WHERE table_name = ?", [self.table])  # noqa: S608
-            names = [column[0] for column in rows.description or ()]
-            records = [dict(zip(names, row, strict=True)) for row in rows.fetchall()]
-            [held] = [record for record in records if record["current"]][:1]
-            contents = self._contents(connection, found[0])
-            return HeldTable(
-                found[0],
-                hashes_of(self._held_files(connection, found[0]), contents),
-                held["manifest"],
-                held.get("envelope"),
-                tuple((record["release_id"], record["manifest"]) for record in records),
-                contents,
-                self._rows,
-                self._kept,
-            )
-
     def _stage_estimates(
-        self, connection: duckdb.DuckDBPyConnection, release: PreparedRelease
+        self, connection: duckdb.DuckDBPyConnection, release: PreparedRelease, shown: Manifest | None
     ) -> tuple[PublishedFile, ...]:
         """Beside those they replace; none where somebody else's table has that name."""
-        name = f"{self.table}{ESTIMATES}"
-        shown = self._shown(connection)
-        estimates = estimates_of(release.measured)
-        if estimates is None or (self._exists(connection, name) and not lists(shown, name)):
+        name, estimates = self._estimates, estimates_of(release.measured)
+        if estimates is None or not self._may_hold_estimates(connection, shown):
             return ()
         connection.register("release_estimates", estimates)
         staged = _quoted(f"{name}__staged")
         connection.execute(f"CREATE OR REPLACE TABLE {staged} AS SELECT * FROM release_estimates")  # noqa: S608
         return (self._file(connection, f"{name}__staged", name),)
-
-    def _shown(self, connection: duckdb.DuckDBPyConnection) -> Manifest | None:
-        found = self._record(connection, "current")
-        return None if found is None else found[0]
-
-    def _kept(self, manifest: Manifest) -> dict[str, bytes]:
-        with self._connected() as connection:
-            return self._contents(connection, manifest)
-
-    def _rows(self, name: str) -> pa.Table:
-        with self._connected() as connection:
-            table = _quoted(table_in_database(self.table, name))
-            return connection.sql(f"SELECT * FROM {table}").to_arrow_table()  # noqa: S608
 
     def _keep(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest, files: tuple[ReleaseFile, ...]) -> None:
         connection.execute(f"CREATE TABLE IF NOT EXISTS {FILES} ({_FILE_COLUMNS})")
@@ -214,8 +149,26 @@ class DuckDBTarget(TargetBase):
                 [manifest.name, manifest.release_id, self.table, file.path, file.content],
             )
 
+    def _records(
+        self, connection: duckdb.DuckDBPyConnection, name: str | None = None, release_id: str | None = None
+    ) -> list[Recorded]:
+        if self._kind(connection, RELEASES) is None:
+            return []
+        found = connection.execute(
+            f"SELECT * FROM {RELEASES} WHERE table_name = ? AND name = coalesce(?, name)"  # noqa: S608
+            " AND release_id = coalesce(?, release_id)",
+            [self.table, name, release_id],
+        )
+        names = [column[0] for column in found.description or ()]
+        rows = [dict(zip(names, row, strict=True)) for row in found.fetchall()]  # unread, it keeps the table in use
+        where = f"{RELEASES} in {self.path}"
+        return [
+            Recorded(read_manifest(row["manifest"], where), row["current"], row["manifest"], row.get("envelope"))
+            for row in rows
+        ]
+
     def _contents(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> dict[str, bytes]:
-        if not self._exists(connection, FILES):
+        if self._kind(connection, FILES) is None:
             return {}
         rows = connection.execute(
             f"SELECT path, content FROM {FILES} WHERE table_name = ? AND name = ? AND release_id = ?",  # noqa: S608
@@ -223,48 +176,12 @@ class DuckDBTarget(TargetBase):
         ).fetchall()
         return {path: bytes(content) for path, content in rows}
 
-    def newest(self, name: str) -> tuple[Manifest, ...]:
-        if not self.path.exists():
-            return ()
-        with self._connected() as connection:
-            found = self._records(connection, "name = ?", name)
-        return tuple(manifest for manifest, _, _ in found)
-
-    def _recover(self, connection: duckdb.DuckDBPyConnection, name: str, release_id: str) -> Published | None:
-        found = self._record(connection, "name = ? AND release_id = ?", name, release_id)
-        if found is None:
-            return None
-        manifest, current, text = found
-        if current and not self._intact(connection, manifest):
-            raise changed(self.table, str(self.path), manifest)
-        return self._published(manifest, text, current)
-
-    def _record(
-        self, connection: duckdb.DuckDBPyConnection, which: str, *values: str
-    ) -> tuple[Manifest, bool, str] | None:
-        found = self._records(connection, which, *values)
-        return found[0] if found else None
-
-    def _records(
-        self, connection: duckdb.DuckDBPyConnection, which: str, *values: str
-    ) -> list[tuple[Manifest, bool, str]]:
-        """Manifest, whether the table shows it, and the manifest's text as it was recorded."""
-        if not self._exists(connection, RELEASES):
-            return []
-        rows = connection.execute(
-            f"SELECT manifest, current FROM {RELEASES} WHERE table_name = ? AND {which}",  # noqa: S608  see the callers
-            [self.table, *values],
-        ).fetchall()  # a result that is not read to its end keeps the table in use
-        where = f"{RELEASES} in {self.path}"
-        return [(read_manifest(text, where), bool(current), str(text)) for text, current in rows]
-
-    def _intact(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> bool:
-        found = self._held_files(connection, manifest)
-        return is_whole(manifest, hashes_of(found, self._contents(connection, manifest)))
-
-    def _held_files(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> list[PublishedFile]:
-        names = (*self._of(manifest), f"{self.table}{ESTIMATES}")
-        return [self._file(connection, name, name) for name in names if self._exists(connection, name)]
+    def _kind(self, connection: duckdb.DuckDBPyConnection, table: str) -> str | None:
+        query = (
+            "SELECT table_type FROM information_schema.tables WHERE table_name = ? AND table_schema = current_schema()"
+        )
+        found = connection.execute(query, [table]).fetchall()
+        return None if not found else TABLE if found[0][0] == "BASE TABLE" else str(found[0][0])
 
     def _file(self, connection: duckdb.DuckDBPyConnection, table: str, listed_as: str) -> PublishedFile:
         found = connection.execute(
@@ -272,14 +189,11 @@ class DuckDBTarget(TargetBase):
         )
         return file_of(listed_as, (row[0].encode() for row in iter(found.fetchone, None)))
 
-    def _exists(self, connection: duckdb.DuckDBPyConnection, table: str) -> bool:
-        query = "SELECT 1 FROM information_schema.tables WHERE table_name = ? AND table_schema = current_schema()"
-        return bool(connection.execute(query, [table]).fetchall())
+    def _read(self, connection: duckdb.DuckDBPyConnection, table: str) -> pa.Table:
+        return connection.sql(f"SELECT * FROM {_quoted(table)}").to_arrow_table()  # noqa: S608
 
-    def _published(self, manifest: Manifest, text: str, current: bool) -> Published:
-        place = f"{self.path} table {self.table}"
-        where = place if current else f"{place} (since replaced by a newer release)"
-        return Published(manifest, where, f"{self.path} table {RELEASES}, column card", sha256_text(text))
+    def _is_there(self) -> bool:
+        return self.path.exists()
 
     @contextmanager
     def _connected(self) -> Iterator[duckdb.DuckDBPyConnection]:

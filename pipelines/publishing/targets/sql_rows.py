@@ -27,6 +27,10 @@ def bytes_of(row: Sequence[Any]) -> bytes:
     return json.dumps(list(row), default=_written, ensure_ascii=False).encode(errors="surrogatepass")
 
 
+def rows_as_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> pa.Table:
+    return pa.table({name: [row[place] for row in rows] for place, name in enumerate(names)})
+
+
 def _written(value: Any) -> str:
     if isinstance(value, Decimal):
         return f"{value:f}"

@@ -1,7 +1,8 @@
 """Publishing into a SQLite table: loaded beside the old one and swapped in the transaction that records the manifest.
 
-Readers see the old table until COMMIT and the new one after it, and so does whoever opens the file after a crash. A
-table that Understudy did not publish is never replaced. Truths are stored as 0 and 1, days and moments as ISO text.
+Readers see the old table until COMMIT and the new one after it, and so does whoever opens the file after a crash; of
+several tables that are one release they see all old or all new ones. A table that Understudy did not publish is never
+replaced. Truths are stored as 0 and 1, days and moments as ISO text.
 """
 
 from __future__ import annotations
@@ -16,29 +17,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.estimates import estimates_of
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.stored import StoredRelease
-from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
-from understudy.pipelines.publishing.targets.published_tables import (
-    ESTIMATES,
-    FILES,
-    RELEASES,
-    HeldTable,
-    changed,
-    file_of,
-    foreign,
-    hashes_of,
-    is_whole,
-    listed,
-    lists,
-    read_manifest,
-)
-from understudy.pipelines.publishing.targets.sql_rows import blocks_of, bytes_of
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, table_names
+from understudy.pipelines.publishing.targets.database_target import DatabaseTarget, Recorded
+from understudy.pipelines.publishing.targets.published_tables import FILES, RELEASES, file_of, listed, read_manifest
+from understudy.pipelines.publishing.targets.sql_rows import blocks_of, bytes_of, rows_as_table
 from understudy.pipelines.spec.address import Address, Terms
 from understudy.pipelines.spec.handling import PublishSpec
 from understudy.pipelines.table.in_parts import Parts
@@ -61,13 +49,17 @@ _TYPES = (
 _WAIT_SECONDS = 20
 
 
-class SqliteTarget(TargetBase):
+class SqliteTarget(DatabaseTarget[sqlite3.Connection]):
     terms = Terms(table=True, local=True)
     holds_tensors = False
 
     def __init__(self, path: Path, table: str) -> None:
         self.path = path
         self.table = table
+
+    @property
+    def where(self) -> str:
+        return str(self.path)
 
     @classmethod
     def opened(cls, publish: PublishSpec, base: Path) -> SqliteTarget:
@@ -82,19 +74,13 @@ class SqliteTarget(TargetBase):
         held = None if path is None or address.table is None else cls(path, address.table).held()
         return None if held is None else held.release
 
-    def ready(self, name: str) -> None:
+    def ready_for(self, name: str, tables: tuple[str, ...]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._connected() as connection:
             connection.execute("BEGIN IMMEDIATE")
-            self._refuse_foreign_table(connection)
+            self._refuse_foreign(connection, self._shown(connection), tables)
             connection.execute(f"CREATE TABLE {_quoted(self.table + '__probe')} (probe INTEGER)")
             connection.execute("ROLLBACK")
-
-    def recover(self, name: str, release_id: str) -> Published | None:
-        if not self.path.exists():
-            return None
-        with self._connected() as connection:
-            return self._recover(connection, name, release_id)
 
     def publish(self, release: PreparedRelease) -> Published:
         manifest = release.manifest
@@ -103,117 +89,65 @@ class SqliteTarget(TargetBase):
             connection.execute("BEGIN IMMEDIATE")  # one publication into a file at a time
             if (published := self._recover(connection, manifest.name, manifest.release_id)) is not None:
                 return published
-            self._refuse_foreign_table(connection)
+            shown, tables = self._shown(connection), self._of(manifest)
+            self._refuse_foreign(connection, shown, table_names(manifest))
             for statement in _RECORDS:
                 connection.execute(statement)
-            staged = f"{self.table}__staged"
-            _load(connection, staged, release.rows)
+            for table, rows in zip(tables, release.tables.values(), strict=True):
+                _load(connection, f"{table}__staged", rows)
             fault_point("publish_staged")
-            shown = self._shown(connection)
-            file = self._file(connection, staged, self.table)
+            files = [self._file(connection, f"{table}__staged", table) for table in tables]
             estimates = self._replace_estimates(connection, release, shown)
-            manifest = manifest.model_copy(update={"files": (file, *estimates, *listed(release.measured))})
-            _swap(connection, self.table, staged)
+            manifest = manifest.model_copy(update={"files": (*files, *estimates, *listed(release.measured))})
+            for table in self._of(shown):
+                connection.execute(f"DROP TABLE IF EXISTS {_quoted(table)}")
+            for table in tables:
+                _swap(connection, table, f"{table}__staged")
             text = manifest.model_dump_json()
-            connection.execute(f"UPDATE {RELEASES} SET current = 0 WHERE table_name = ?", [self.table])  # noqa: S608
-            connection.execute(
-                f"INSERT INTO {RELEASES} (name, release_id, table_name, current, manifest, card, envelope)"  # noqa: S608
-                " VALUES (?, ?, ?, 1, ?, ?, ?)",
-                [
-                    manifest.name,
-                    manifest.release_id,
-                    self.table,
-                    text,
-                    release.card,
-                    attest(manifest, text, release.key),
-                ],
-            )
-            connection.executemany(
-                f"INSERT INTO {FILES} (name, release_id, table_name, path, content) VALUES (?, ?, ?, ?, ?)",  # noqa: S608
-                [
-                    (manifest.name, manifest.release_id, self.table, file.path, file.content)
-                    for file in release.measured
-                ],
-            )
+            self._record(connection, manifest, text, release)
             fault_point("publish_before_pointer")
             connection.execute("COMMIT")
         return self._published(manifest, text, current=True)
 
-    def newest(self, name: str) -> tuple[Manifest, ...]:
-        if not self.path.exists():
-            return ()
-        with self._connected() as connection:
-            found = self._records(connection, "name = ?", name)
-        return tuple(manifest for manifest, *_ in found)
-
-    def held(self) -> HeldTable | None:
-        """The newest release in the table, if it holds one."""
-        if not self.path.exists():
-            return None
-        with self._connected() as connection:
-            records = self._records(connection, "1")
-            current = [record for record in records if record[1]]
-            if not current:
-                return None
-            manifest, _, text, envelope = current[0]
-            contents = self._contents(connection, manifest)
-            hashes = hashes_of(self._held_files(connection), contents)
-            recorded = tuple((each.release_id, written) for each, _, written, _ in records)
-            return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows, self._kept)
-
-    def _kept(self, manifest: Manifest) -> dict[str, bytes]:
-        with self._connected() as connection:
-            return self._contents(connection, manifest)
-
-    def _rows(self, name: str = "") -> pa.Table:
-        with self._connected() as connection:
-            found = connection.execute(f"SELECT * FROM {_quoted(self.table)}")  # noqa: S608
-            names = [column[0] for column in found.description]
-            rows = found.fetchall()
-        return pa.table({name: [row[place] for row in rows] for place, name in enumerate(names)})
+    def _record(self, connection: sqlite3.Connection, manifest: Manifest, text: str, release: PreparedRelease) -> None:
+        key, envelope = [manifest.name, manifest.release_id, self.table], attest(manifest, text, release.key)
+        connection.execute(f"UPDATE {RELEASES} SET current = 0 WHERE table_name = ?", [self.table])  # noqa: S608
+        connection.execute(
+            f"INSERT INTO {RELEASES} (name, release_id, table_name, current, manifest, card, envelope)"  # noqa: S608
+            " VALUES (?, ?, ?, 1, ?, ?, ?)",
+            [*key, text, release.card, envelope],
+        )
+        connection.executemany(
+            f"INSERT INTO {FILES} (name, release_id, table_name, path, content) VALUES (?, ?, ?, ?, ?)",  # noqa: S608
+            [(*key, file.path, file.content) for file in release.measured],
+        )
 
     def _replace_estimates(
         self, connection: sqlite3.Connection, release: PreparedRelease, shown: Manifest | None
     ) -> tuple[PublishedFile, ...]:
         """In the transaction of the release; nothing where somebody else's table has that name."""
-        name = f"{self.table}{ESTIMATES}"
-        ours = lists(shown, name)
-        if _kind(connection, name) is not None and not ours:
+        name, estimates = self._estimates, estimates_of(release.measured)
+        if not self._may_hold_estimates(connection, shown):
             return ()
-        estimates = estimates_of(release.measured)
         if estimates is None:
-            if ours:
-                connection.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
+            connection.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
             return ()
         _load(connection, f"{name}__staged", Parts.of(estimates))
         _swap(connection, name, f"{name}__staged")
         return (self._file(connection, name, name),)
 
-    def _recover(self, connection: sqlite3.Connection, name: str, release_id: str) -> Published | None:
-        found = self._records(connection, "name = ? AND release_id = ?", name, release_id)
-        if not found:
-            return None
-        manifest, current, text, _ = found[0]
-        held = hashes_of(self._held_files(connection), self._contents(connection, manifest)) if current else {}
-        if current and not is_whole(manifest, held):
-            raise changed(self.table, str(self.path), manifest)
-        return self._published(manifest, text, current)
-
-    def _shown(self, connection: sqlite3.Connection) -> Manifest | None:
-        return next((manifest for manifest, *_ in self._records(connection, "current")), None)
-
     def _records(
-        self, connection: sqlite3.Connection, which: str, *values: str
-    ) -> list[tuple[Manifest, bool, str, str | None]]:
-        """Manifest, whether the table shows it, the manifest's text as it was recorded, and its signature."""
-        if _kind(connection, RELEASES) is None:
+        self, connection: sqlite3.Connection, name: str | None = None, release_id: str | None = None
+    ) -> list[Recorded]:
+        if self._kind(connection, RELEASES) is None:
             return []
         rows = connection.execute(
-            f"SELECT manifest, current, envelope FROM {RELEASES} WHERE table_name = ? AND {which}",  # noqa: S608
-            [self.table, *values],
+            f"SELECT manifest, current, envelope FROM {RELEASES} WHERE table_name = ?"  # noqa: S608
+            " AND name = coalesce(?, name) AND release_id = coalesce(?, release_id)",
+            [self.table, name, release_id],
         ).fetchall()
         where = f"{RELEASES} in {self.path}"
-        return [(read_manifest(text, where), bool(current), text, envelope) for text, current, envelope in rows]
+        return [Recorded(read_manifest(text, where), bool(now), text, envelope) for text, now, envelope in rows]
 
     def _contents(self, connection: sqlite3.Connection, manifest: Manifest) -> dict[str, bytes]:
         rows = connection.execute(
@@ -222,23 +156,21 @@ class SqliteTarget(TargetBase):
         )
         return {path: bytes(content) for path, content in rows}
 
-    def _held_files(self, connection: sqlite3.Connection) -> list[PublishedFile]:
-        names = (self.table, f"{self.table}{ESTIMATES}")
-        return [self._file(connection, name, name) for name in names if _kind(connection, name) == "table"]
+    def _kind(self, connection: sqlite3.Connection, table: str) -> str | None:
+        query = "SELECT type FROM sqlite_master WHERE type IN ('table', 'view') AND lower(name) = lower(?)"
+        found = connection.execute(query, [table]).fetchone()
+        return None if found is None else str(found[0])  # which says "table" of a table
 
     def _file(self, connection: sqlite3.Connection, table: str, listed_as: str) -> PublishedFile:
         rows = connection.execute(f"SELECT * FROM {_quoted(table)}")  # noqa: S608
         return file_of(listed_as, (bytes_of(row) for row in rows))
 
-    def _refuse_foreign_table(self, connection: sqlite3.Connection) -> None:
-        kind = _kind(connection, self.table)
-        if kind is not None and (kind != "table" or self._shown(connection) is None):
-            raise foreign(self.table, str(self.path))
+    def _read(self, connection: sqlite3.Connection, table: str) -> pa.Table:
+        found = connection.execute(f"SELECT * FROM {_quoted(table)}")  # noqa: S608
+        return rows_as_table([column[0] for column in found.description], found.fetchall())
 
-    def _published(self, manifest: Manifest, text: str, current: bool) -> Published:
-        place = f"{self.path} table {self.table}"
-        where = place if current else f"{place} (since replaced by a newer release)"
-        return Published(manifest, where, f"{self.path} table {RELEASES}, column card", sha256_text(text))
+    def _is_there(self) -> bool:
+        return self.path.exists()
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -269,12 +201,6 @@ def _load(connection: sqlite3.Connection, staged: str, rows: Parts) -> None:
 def _swap(connection: sqlite3.Connection, table: str, staged: str) -> None:
     connection.execute(f"DROP TABLE IF EXISTS {_quoted(table)}")
     connection.execute(f"ALTER TABLE {_quoted(staged)} RENAME TO {_quoted(table)}")
-
-
-def _kind(connection: sqlite3.Connection, name: str) -> str | None:
-    query = "SELECT type FROM sqlite_master WHERE type IN ('table', 'view') AND lower(name) = lower(?)"
-    found = connection.execute(query, [name]).fetchone()
-    return None if found is None else str(found[0])
 
 
 def _type(type_: pa.DataType) -> str:
