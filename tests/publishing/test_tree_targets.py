@@ -14,12 +14,15 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from tests.mariadb import MariaDB
 from tests.trees import clinic
 from tests.warehouse import Warehouse
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.publishing.manifest import TableFact
 from understudy.pipelines.publishing.signing import SigningKey
+from understudy.pipelines.publishing.targets import mysql_table
 from understudy.pipelines.publishing.targets.base import PreparedRelease, check_target, open_target
+from understudy.pipelines.publishing.targets.mysql_loading import renames_all_or_none
 from understudy.pipelines.publishing.verifying import stored_release, verify_release
 from understudy.pipelines.spec.handling import PublishSpec
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -152,6 +155,43 @@ class TestSQLite(_Trees):
             self.open(place).publish(family(1))
 
 
+class TestMariaDB(_Trees):
+    @pytest.fixture(autouse=True)
+    def _server(self, mariadb: MariaDB) -> None:
+        self.server = mariadb
+
+    def describe(self, place: Path) -> PublishSpec:
+        return PublishSpec(to=self.server.uri, table=place.name.replace("-", "_"))
+
+    def where(self, place: Path) -> str:
+        return f"{self.server.uri}#{place.name.replace('-', '_')}"
+
+    def test_what_an_interrupted_publication_left_beside_the_tables_goes_with_the_next(
+        self, place: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.open(place).publish(family(1, tables=("homes", "people", "pets")))
+        tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()"
+        monkeypatch.setenv("UNDERSTUDY_FAULT", "publish_staged:raise")
+        with pytest.raises(PublishError, match="FaultInjected"):
+            self._publish(place)
+        monkeypatch.delenv("UNDERSTUDY_FAULT")
+        assert len([name for (name,) in self.server.rows(tables) if name.endswith("__staged")]) == 2
+        self._publish(place)
+        assert not [name for (name,) in self.server.rows(tables) if name.endswith(("__staged", "__away", "_pets"))]
+
+    def test_a_server_that_may_crash_in_the_midst_is_refused_before_anything_is_paid(
+        self, place: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(mysql_table, "version_of", lambda connection: "10.5.9-MariaDB-log")
+        with pytest.raises(PublishError, match="may crash when some tables are renamed"):
+            self.open(place).ready_for("contract", ("homes", "people"))
+        self.open(place).ready("contract")
+
+    def test_names_that_the_database_refuses_are_refused_before_anything_is_paid(self, place: Path) -> None:
+        with pytest.raises(PublishError, match="too long"):
+            self.open(place).ready_for("contract", ("homes", "p" * 60))
+
+
 class TestPostgreSQL(_Trees):
     @pytest.fixture(autouse=True)
     def _server(self, warehouse: Warehouse) -> None:
@@ -168,7 +208,21 @@ class TestPostgreSQL(_Trees):
             self.open(place).ready_for("contract", ("homes", "p" * 60))
 
 
-def test_a_target_that_commits_one_table_at_a_time_is_refused_by_the_plan() -> None:
-    spec: ReleaseSpec = clinic(publish={"to": "delta:///somewhere"})
-    with pytest.raises(SpecError, match="all at once or not at all"):
+def test_versions_whose_renames_are_all_or_none() -> None:
+    sound = [
+        "10.6.1-MariaDB",
+        "10.11.6-MariaDB-0+deb12u1",
+        "11.4.2-MariaDB",
+        "5.5.5-10.6.18-MariaDB",
+        "8.0.36",
+        "9.1.0",
+    ]
+    assert all(renames_all_or_none(version) for version in sound)
+    assert not any(renames_all_or_none(version) for version in ("10.5.25-MariaDB", "10.6.0-MariaDB", "5.7.44-log"))
+
+
+@pytest.mark.parametrize("publish", [{"to": "delta:///somewhere"}, {"to": "iceberg://lake", "table": "a.b"}])
+def test_a_target_that_commits_one_table_at_a_time_is_refused_by_the_plan(publish: dict[str, str]) -> None:
+    spec: ReleaseSpec = clinic(publish=publish)
+    with pytest.raises(SpecError, match=r"all at once or not at all: every table has a log of its own"):
         check_target(spec)

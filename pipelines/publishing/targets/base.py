@@ -137,6 +137,8 @@ class TargetBase(ABC):
     terms: ClassVar[Terms] = Terms()
     holds_tensors: ClassVar[bool] = True
     holds_trees: ClassVar[bool] = False
+    why_no_trees: ClassVar[str] = ""
+    """Why several tables are refused, for people."""
 
     @classmethod
     @abstractmethod
@@ -198,9 +200,10 @@ def check_target(spec: ReleaseSpec) -> TargetKind:
     if tensors and not kind.holds_tensors:
         raise SpecError(f"tensors ({tensors}) cannot be published to {address.kind}", "publish to a directory")
     if spec.tables is not None and not getattr(kind, "holds_trees", False):
+        why = getattr(kind, "why_no_trees", "")
         raise SpecError(
-            f"several tables cannot be published to {address.kind} all at once or not at all",
-            "publish to a directory, an object store, DuckDB or PostgreSQL",
+            f"several tables cannot be published to {address.kind} all at once or not at all" + (why and f": {why}"),
+            "publish to a directory, an object store, DuckDB, SQLite, PostgreSQL, MariaDB or MySQL",
         )
     return kind
 

@@ -61,6 +61,7 @@ from understudy.pipelines.table.in_parts import Parts
 
 class LakehouseTarget(TargetBase):
     holds_tensors = False
+    why_no_trees = "every table has a log of its own, and a reader between two commits would see half of a release"
 
     where: str
     """The table, for messages."""

@@ -22,6 +22,7 @@ _DIGITS = {"s": "", "ms": "(3)"}
 _SIZED = re.compile(r"(?:var)?char\(([1-9][0-9]{0,3})\)")
 _TEXT = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 LONGEST_LABEL = 255
+LONGEST_NAME = 64
 
 
 def load(connection: sa.Connection, name: str, rows: Parts, comment: str) -> None:
@@ -46,12 +47,24 @@ def kind_of(connection: sa.Connection, table: str) -> str | None:
     return None if found is None else str(found)
 
 
-def comment_of(connection: sa.Connection, table: str) -> str | None:
-    found = connection.exec_driver_sql(
-        "SELECT table_comment FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s",
-        (table,),
-    ).scalar()
-    return None if found is None else str(found)
+def comments_of(connection: sa.Connection, table: str) -> dict[str, str]:
+    """Of the table and of all whose names begin with its own."""
+    rows = connection.exec_driver_sql(
+        "SELECT table_name, table_comment FROM information_schema.tables"
+        " WHERE table_schema = DATABASE() AND left(table_name, %s) = %s",
+        (len(table), table),
+    ).fetchall()
+    return {str(name): str(comment) for name, comment in rows}
+
+
+def version_of(connection: sa.Connection) -> str:
+    return str(connection.exec_driver_sql("SELECT VERSION()").scalar())
+
+
+def renames_all_or_none(version: str) -> bool:
+    """Whether a crash in the midst of RENAME TABLE leaves either all of its tables renamed or none."""
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version.removeprefix("5.5.5-"))[:3])
+    return numbers >= ((10, 6, 1) if "mariadb" in version.lower() else (8, 0))
 
 
 def quoted(identifier: str) -> str:

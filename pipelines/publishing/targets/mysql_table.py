@@ -2,10 +2,11 @@
 
 Tables cannot be made or renamed in a transaction there, so what says which release a table holds is part of the table:
 its comment names the release. `RENAME TABLE old TO away, staged TO old` is atomic, and the comment goes with the rows:
-readers see the old table or the new one, and so does whoever looks after a crash. The record of a release is written
-before the swap and counts once the comment names it; what a crash left (a staged table, an old one that is away) goes
-with the next publication. A table that Understudy did not publish is never replaced. Moments with a zone are stored in
-UTC.
+readers see the old table or the new one, and so does whoever looks after a crash. Several tables that are one release
+are renamed in one such statement; a server of a version that could crash in the midst of it is refused them. The record
+of a release is written before the swap and counts once the comment names it; what a crash left (staged tables, old ones
+that are away) goes with the next publication. A table that Understudy did not publish is never replaced. Moments with a
+zone are stored in UTC.
 """
 
 from __future__ import annotations
@@ -18,36 +19,39 @@ from pathlib import Path
 import pyarrow as pa
 import sqlalchemy as sa
 
-from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.errors import PublishError, SpecError, UnderstudyError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.estimates import estimates_of
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.stored import StoredRelease
-from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
-from understudy.pipelines.publishing.targets.mysql_loading import comment_of, kind_of, load, quoted
+from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, table_names
+from understudy.pipelines.publishing.targets.database_target import TABLE, DatabaseTarget, Recorded
+from understudy.pipelines.publishing.targets.mysql_loading import (
+    LONGEST_NAME,
+    comments_of,
+    kind_of,
+    load,
+    quoted,
+    renames_all_or_none,
+    version_of,
+)
 from understudy.pipelines.publishing.targets.published_tables import (
-    ESTIMATES,
     FILES,
     RELEASES,
-    HeldTable,
-    changed,
     file_of,
-    foreign,
-    hashes_of,
-    is_whole,
     listed,
     lists,
     read_manifest,
 )
-from understudy.pipelines.publishing.targets.sql_rows import bytes_of
+from understudy.pipelines.publishing.targets.sql_rows import bytes_of, rows_as_table
 from understudy.pipelines.sources.databases.mysql_connection import TERMS, url_of
 from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.handling import PublishSpec
 from understudy.pipelines.table.in_parts import Parts
 
-_OURS = "understudy release "
+_OURS, _ESTIMATES = "understudy release ", "understudy estimates"
+_STAGED, _AWAY = "__staged", "__away"
 _NAMES = "name VARCHAR(255) NOT NULL, release_id VARCHAR(100) NOT NULL, table_name VARCHAR(64) NOT NULL"
 _STYLE = "ENGINE=InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 _RECORDS = (
@@ -57,10 +61,9 @@ _RECORDS = (
     f" PRIMARY KEY (name, release_id, table_name, path)) {_STYLE}",
 )
 _WAIT_SECONDS = 600
-Record = tuple[Manifest, bool, str, str | None]
 
 
-class MySqlTarget(TargetBase):
+class MySqlTarget(DatabaseTarget[sa.Connection]):
     terms = TERMS
     holds_tensors = False
 
@@ -80,105 +83,79 @@ class MySqlTarget(TargetBase):
         if not 0 < len(table) <= 40 or "." in table:
             raise SpecError("publish.table must be a plain name of at most 40 characters", "correct publish.table")
 
-    def ready(self, name: str) -> None:
+    @property
+    def where(self) -> str:
+        return str(self.database)
+
+    def ready_for(self, name: str, tables: tuple[str, ...]) -> None:
+        if long := [table for table in self._called(tables) if len(f"{table}{_STAGED}") > LONGEST_NAME]:
+            raise PublishError(f"{long[0]} is too long for a table's name", "shorten publish.table")
         with self._connected() as connection:
-            self._refuse_foreign_table(connection)
+            version = version_of(connection)
+            if len(tables) > 1 and not renames_all_or_none(version):
+                raise PublishError(
+                    f"{self.database} is {version}, which may crash when some tables are renamed and others not",
+                    "publish to MariaDB 10.6.1, MySQL 8.0 or newer, or elsewhere; nothing was spent",
+                )
+            self._refuse_foreign(connection, self._shown(connection), tables)
             probe = quoted(f"{self.table}__probe")
             connection.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {probe} (probe INT)")
             connection.exec_driver_sql(f"DROP TABLE IF EXISTS {probe}")
-
-    def recover(self, name: str, release_id: str) -> Published | None:
-        with self._connected() as connection:
-            return self._recover(connection, name, release_id)
 
     def publish(self, release: PreparedRelease) -> Published:
         manifest = release.manifest
         with self._connected() as connection, self._alone(connection):
             if (published := self._recover(connection, manifest.name, manifest.release_id)) is not None:
                 return published
-            self._refuse_foreign_table(connection)
+            shown, tables = self._shown(connection), self._of(manifest)
+            self._refuse_foreign(connection, shown, table_names(manifest))
             for statement in _RECORDS:
                 connection.exec_driver_sql(statement)
             self._clear(connection)
-            shown = self._shown(connection)
             if shown is not None:  # a crash may have come between the swap and this
-                self._mark_shown(connection, shown[0])
-            comment = f"{_OURS}{manifest.name} {manifest.release_id}"
-            load(connection, f"{self.table}__staged", release.rows, comment)
-            swaps = [(self.table, f"{self.table}__staged")]
+                self._mark_shown(connection, shown)
+            for table, rows in zip(tables, release.tables.values(), strict=True):
+                load(connection, f"{table}{_STAGED}", rows, f"{_OURS}{_key(manifest)}")
+            swaps = [(table, f"{table}{_STAGED}") for table in tables]
             estimates = self._stage_estimates(connection, release, shown)
-            swaps += [(f"{self.table}{ESTIMATES}", f"{self.table}{ESTIMATES}__staged")] if estimates else []
+            swaps += [(self._estimates, f"{self._estimates}{_STAGED}")] if estimates else []
             fault_point("publish_staged")
-            file = self._file(connection, f"{self.table}__staged", self.table)
-            manifest = manifest.model_copy(update={"files": (file, *estimates, *listed(release.measured))})
+            files = [self._file(connection, f"{table}{_STAGED}", table) for table in tables]
+            manifest = manifest.model_copy(update={"files": (*files, *estimates, *listed(release.measured))})
             text = manifest.model_dump_json()
             self._record(connection, manifest, text, release)
             fault_point("publish_before_pointer")
-            gone = [] if estimates or not self._has_estimates(connection, shown) else [f"{self.table}{ESTIMATES}"]
-            self._swap(connection, swaps, gone)
+            gone = [table for table in self._of(shown) if table not in tables]
+            gone += [self._estimates] if not estimates and lists(shown, self._estimates) else []
+            self._swap(connection, swaps, [table for table in gone if self._kind(connection, table) is not None])
             self._mark_shown(connection, manifest)
             self._clear(connection)
         return self._published(manifest, text, current=True)
 
-    def newest(self, name: str) -> tuple[Manifest, ...]:
-        with self._connected() as connection:
-            current = self._current(connection)
-            found = self._records(connection, "name = %s", name)
-        return tuple(manifest for manifest, shown, *_ in found if shown or _key(manifest) == current)
-
-    def held(self) -> HeldTable | None:
-        """The newest release in the table, if it holds one."""
-        with self._connected() as connection:
-            current = self._shown(connection)
-            if current is None:
-                return None
-            manifest, _, text, envelope = current
-            contents = self._contents(connection, manifest)
-            hashes = hashes_of(self._held_files(connection), contents)
-            records = self._records(connection, "(shown OR release_id = %s)", manifest.release_id)
-            recorded = tuple((each.release_id, written) for each, _, written, _ in records)
-            return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows, self._kept)
-
-    def _kept(self, manifest: Manifest) -> dict[str, bytes]:
-        with self._connected() as connection:
-            return self._contents(connection, manifest)
-
-    def _rows(self, name: str = "") -> pa.Table:
-        with self._connected() as connection:
-            found = connection.exec_driver_sql(f"SELECT * FROM {quoted(self.table)}")  # noqa: S608
-            names, rows = list(found.keys()), found.fetchall()
-        return pa.table({name: [row[place] for row in rows] for place, name in enumerate(names)})
-
     def _swap(self, connection: sa.Connection, swaps: Sequence[tuple[str, str]], gone: Sequence[str]) -> None:
         renamed = []
         for table, staged in swaps:
-            if kind_of(connection, table) is not None:
-                renamed.append(f"{quoted(table)} TO {quoted(f'{table}__away')}")
+            if self._kind(connection, table) is not None:
+                renamed.append(f"{quoted(table)} TO {quoted(f'{table}{_AWAY}')}")
             renamed.append(f"{quoted(staged)} TO {quoted(table)}")
-        renamed += [f"{quoted(table)} TO {quoted(f'{table}__away')}" for table in gone]
+        renamed += [f"{quoted(table)} TO {quoted(f'{table}{_AWAY}')}" for table in gone]
         connection.exec_driver_sql(f"RENAME TABLE {', '.join(renamed)}")
 
     def _clear(self, connection: sa.Connection) -> None:
-        """What an earlier publication, perhaps a killed one, left beside the table."""
-        for table in (self.table, f"{self.table}{ESTIMATES}"):
-            for rest in ("__staged", "__away"):
-                connection.exec_driver_sql(f"DROP TABLE IF EXISTS {quoted(f'{table}{rest}')}")
+        """What an earlier publication, perhaps a killed one, left beside the tables: those that say they are ours."""
+        for name, comment in comments_of(connection, self.table).items():
+            if name.endswith((_STAGED, _AWAY)) and comment.startswith((_OURS, _ESTIMATES)):
+                connection.exec_driver_sql(f"DROP TABLE IF EXISTS {quoted(name)}")
 
     def _stage_estimates(
-        self, connection: sa.Connection, release: PreparedRelease, shown: Record | None
+        self, connection: sa.Connection, release: PreparedRelease, shown: Manifest | None
     ) -> tuple[PublishedFile, ...]:
         """Beside those they replace; none where somebody else's table has that name."""
-        name = f"{self.table}{ESTIMATES}"
-        estimates = estimates_of(release.measured)
-        taken = kind_of(connection, name) is not None and not self._has_estimates(connection, shown)
-        if estimates is None or taken:
+        name, estimates = self._estimates, estimates_of(release.measured)
+        if estimates is None or not self._may_hold_estimates(connection, shown):
             return ()
-        load(connection, f"{name}__staged", Parts.of(estimates), "understudy estimates")
-        return (self._file(connection, f"{name}__staged", name),)
-
-    def _has_estimates(self, connection: sa.Connection, shown: Record | None) -> bool:
-        name = f"{self.table}{ESTIMATES}"
-        return shown is not None and lists(shown[0], name) and kind_of(connection, name) is not None
+        load(connection, f"{name}{_STAGED}", Parts.of(estimates), _ESTIMATES)
+        return (self._file(connection, f"{name}{_STAGED}", name),)
 
     def _record(self, connection: sa.Connection, manifest: Manifest, text: str, release: PreparedRelease) -> None:
         key = [manifest.name, manifest.release_id, self.table]
@@ -204,38 +181,24 @@ class MySqlTarget(TargetBase):
             (manifest.name, manifest.release_id, self.table),
         )
 
-    def _recover(self, connection: sa.Connection, name: str, release_id: str) -> Published | None:
-        found = self._records(connection, "name = %s AND release_id = %s", name, release_id)
-        if not found:
-            return None
-        manifest, shown, text, _ = found[0]
-        current = self._current(connection) == _key(manifest)
-        if not current:
-            return self._published(manifest, text, current=False) if shown else None
-        if not is_whole(manifest, hashes_of(self._held_files(connection), self._contents(connection, manifest))):
-            raise changed(self.table, str(self.database), manifest)
-        return self._published(manifest, text, current=True)
-
-    def _current(self, connection: sa.Connection) -> str | None:
-        """The name and id of the release that the table says it holds."""
-        comment = comment_of(connection, self.table) or ""
-        return comment.removeprefix(_OURS) if comment.startswith(_OURS) else None
-
-    def _shown(self, connection: sa.Connection) -> Record | None:
-        current = self._current(connection)
-        records = self._records(connection, "1 = 1") if current else []
-        return next((record for record in records if _key(record[0]) == current), None)
-
-    def _records(self, connection: sa.Connection, which: str, *values: str) -> list[Record]:
-        """Manifest, whether the table ever showed it, the manifest's text as it was recorded, and its signature."""
-        if kind_of(connection, RELEASES) is None:
+    def _records(
+        self, connection: sa.Connection, name: str | None = None, release_id: str | None = None
+    ) -> list[Recorded]:
+        """Those that were ever shown; the one that is shown now, by what the first of its tables says of itself."""
+        if self._kind(connection, RELEASES) is None:
             return []
         rows = connection.exec_driver_sql(
-            f"SELECT manifest, shown, envelope FROM {RELEASES} WHERE table_name = %s AND {which}",  # noqa: S608
-            (self.table, *values),
+            f"SELECT manifest, shown, envelope FROM {RELEASES} WHERE table_name = %s"  # noqa: S608
+            " AND name = coalesce(%s, name) AND release_id = coalesce(%s, release_id)",
+            (self.table, name, release_id),
         ).fetchall()
-        where = f"{RELEASES} at {self.database}"
-        return [(read_manifest(text, where), bool(shown), text, envelope) for text, shown, envelope in rows]
+        comments, found = comments_of(connection, self.table), []
+        for text, shown, envelope in rows:
+            manifest = read_manifest(text, f"{RELEASES} at {self.database}")
+            current = comments.get(self._of(manifest)[0]) == f"{_OURS}{_key(manifest)}"
+            if shown or current:
+                found.append(Recorded(manifest, current, text, envelope))
+        return found
 
     def _contents(self, connection: sa.Connection, manifest: Manifest) -> dict[str, bytes]:
         rows = connection.exec_driver_sql(
@@ -244,24 +207,18 @@ class MySqlTarget(TargetBase):
         ).fetchall()
         return {path: bytes(content) for path, content in rows}
 
-    def _held_files(self, connection: sa.Connection) -> list[PublishedFile]:
-        names = (self.table, f"{self.table}{ESTIMATES}")
-        return [self._file(connection, name, name) for name in names if kind_of(connection, name) == "BASE TABLE"]
+    def _kind(self, connection: sa.Connection, table: str) -> str | None:
+        kind = kind_of(connection, table)
+        return TABLE if kind == "BASE TABLE" else kind
 
     def _file(self, connection: sa.Connection, table: str, listed_as: str) -> PublishedFile:
         streamed = connection.execution_options(stream_results=True)
         rows = streamed.exec_driver_sql(f"SELECT * FROM {quoted(table)}")  # noqa: S608
         return file_of(listed_as, (bytes_of(row) for row in rows))
 
-    def _refuse_foreign_table(self, connection: sa.Connection) -> None:
-        kind = kind_of(connection, self.table)
-        if kind is not None and (kind != "BASE TABLE" or self._shown(connection) is None):
-            raise foreign(self.table, str(self.database))
-
-    def _published(self, manifest: Manifest, text: str, current: bool) -> Published:
-        place = f"{self.database} table {self.table}"
-        where = place if current else f"{place} (since replaced by a newer release)"
-        return Published(manifest, where, f"{self.database} table {RELEASES}, column card", sha256_text(text))
+    def _read(self, connection: sa.Connection, table: str) -> pa.Table:
+        found = connection.exec_driver_sql(f"SELECT * FROM {quoted(table)}")  # noqa: S608
+        return rows_as_table(list(found.keys()), found.fetchall())
 
     @contextmanager
     def _alone(self, connection: sa.Connection) -> Iterator[None]:
