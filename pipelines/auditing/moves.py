@@ -100,7 +100,8 @@ def _round(noise: RoundNoise, one: Contest, other: Contest) -> Fraction:
         change = np.abs(other.counts[clique].astype(np.int64) - one.counts[clique].astype(np.int64)).sum()
         by_scores = max(int(change), abs(int(score) - int(twin)))
         worst = max(worst, Fraction(by_scores, noise.score_sensitivity) ** 2)
-        worst = max(worst, moved(noise.counts, {"counts": one.counts[clique]}, {"counts": other.counts[clique]}))
+        before, after = (noise.tables_of(clique, each.counts[clique]) for each in (one, other))
+        worst = max(worst, moved(noise.noise_of(clique), before, after))
     return worst
 
 

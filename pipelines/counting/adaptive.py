@@ -2,11 +2,14 @@
 
 This is Algorithm 2 of the PrivPGD paper (the MWEM loop) with the scores of AIM (McKenna et al. 2022): a candidate's
 score is the L1 distance between its true counts and those of the present copy, less the L1 error that measuring it
-would have, so that large marginals are chosen only when they are worth their noise.
+would have, so that large marginals are chosen only when they are worth their noise. Wide ordered columns are measured
+in groups of neighbours too (counting/groups.py), alone and in what is chosen; a candidate with one is scored by its
+codes and by its groups, and the largest of these scores is its own.
 
 Theorem. A round is an exponential mechanism and, on what it chose, a Gaussian: docs/proofs/selection.md.
-Relation, sensitivity. Scores are whole numbers of rows. A unit of k rows moves the L1 distance of any marginal by at
-  most k (ADD_REMOVE) or 2 k (REPLACE_ONE); the copy and the penalty are public. Measured counts: `marginals.mechanism`.
+Relation, sensitivity. Scores are whole numbers of rows. A unit of k rows moves the L1 distance of any marginal, and of
+  its sums over groups, by at most k (ADD_REMOVE) or 2 k (REPLACE_ONE), and so the largest of several; the copy and the
+  penalties are public. Measured counts: `counting.mechanism`, whose event is one table's whatever is chosen.
 Events. A round costs Composed(choice, measurement): the exponential mechanism's range and a Gaussian, both of which
   have a mu (Gaussian DP), so that all rounds together are one Gaussian to the account (docs/proofs/selection.md). The
   number of rounds and the noise of each are fixed by the plan, so every event is known before a row is read. Each
@@ -19,14 +22,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from types import MappingProxyType
 
 import numpy as np
 
+from understudy.pipelines.counting.groups import GroupedClique, Groupings
+from understudy.pipelines.counting.lifted import ReleasedGroups
 from understudy.pipelines.counting.mechanism import MarginalNoise, one_table_noise
 from understudy.pipelines.counting.quality import quality_by_name
-from understudy.pipelines.counting.released import marginals_by_name
+from understudy.pipelines.counting.released import GROUPED, Released, grouped_by_name, marginals_by_name
+from understudy.pipelines.counting.shares import split_by_groups
 from understudy.pipelines.counting.workload import Clique, noise_stds
 from understudy.pipelines.privacy.accounting import calibrate
 from understudy.pipelines.privacy.events import Composed, Event
@@ -40,8 +47,17 @@ from understudy.pipelines.privacy.rounding import planned
 ONE_WAY_STAGE = "one-way"
 CHOICE_SHARE = 0.15  # of a round's mu^2: a poor choice wastes the round, but noise hurts every cell of it
 
-Model = Callable[[Sequence[tuple[Clique, np.ndarray, float]]], Callable[[Clique], np.ndarray]]
-"""Fits a copy to the marginals released so far; the result gives the copy's counts of any clique."""
+
+@dataclass(frozen=True, eq=False)
+class Bought:
+    """What was released so far: one-way marginals first; and the same in groups of neighbours, where there are any."""
+
+    marginals: list[Released]
+    grouped: list[ReleasedGroups] = field(default_factory=list)
+
+
+Model = Callable[[Bought], Callable[[Clique], np.ndarray]]
+"""Fits a copy to what was released so far; the result gives the copy's counts of any clique."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +71,14 @@ class Contest:
 
 @dataclass(frozen=True)
 class RoundNoise:
-    """One round: an exponential mechanism with its epsilon, then Gaussian noise on the marginal that it chose."""
+    """One round: an exponential mechanism with its epsilon, then Gaussian noise on the marginal that it chose.
+
+    `counts` is the noise of one table, and what any choice costs.
+    """
 
     choice_epsilon: Fraction
     counts: MarginalNoise
+    groupings: Mapping[int, Groupings] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def score_sensitivity(self) -> int:
@@ -73,8 +93,25 @@ class RoundNoise:
         clique = exact.candidates[chosen]
         return {
             "clique": np.array(clique, dtype=np.int64),
-            **self.counts.draw({"marginal": exact.counts[clique]}, randomness),
+            **self.noise_of(clique).draw(self.tables_of(clique, exact.counts[clique]), randomness),
         }
+
+    def grouped(self, clique: Clique) -> tuple[GroupedClique, ...]:
+        return tuple(split_by_groups(clique, 1.0, self.groupings)[1])
+
+    def noise_of(self, clique: Clique) -> MarginalNoise:
+        """Of the tables that a round releases of a clique, at the cost of one."""
+        codes, in_groups = split_by_groups(clique, 1.0, self.groupings)
+        if not in_groups:
+            return self.counts
+        noise = replace(self.counts, stds=noise_stds((codes, *in_groups.values()), self.counts.stds[0], 1.0))
+        if noise.event != self.counts.event:
+            raise ArithmeticError("the noise of a round is not what was charged")
+        return noise
+
+    def tables_of(self, clique: Clique, counts: np.ndarray) -> dict[str, np.ndarray]:
+        """A clique's counts as a round releases them: by codes, then by groups."""
+        return {"marginal": counts, **grouped_by_name([each.summed(counts) for each in self.grouped(clique)])}
 
 
 @dataclass(frozen=True)
@@ -87,6 +124,12 @@ class AdaptivePlan:
     each_round: RoundNoise
     quality: tuple[Clique, ...] = ()
     """How columns were understood, bought with the one-way marginals; the last stds of `one_way` are theirs."""
+    grouped: tuple[GroupedClique, ...] = ()
+    """Wide columns by themselves in groups, bought with the one-way marginals too, between these and quality."""
+
+    @property
+    def columns(self) -> int:
+        return len(self.one_way.stds) - len(self.grouped) - len(self.quality)
 
     @property
     def charges(self) -> tuple[PlannedCharge, ...]:
@@ -111,6 +154,7 @@ def plan_rounds(
     unit: Unit,
     quality: tuple[Clique, ...] = (),
     quality_share: float = 0.0,
+    groupings: Mapping[int, Groupings] = MappingProxyType({}),
 ) -> AdaptivePlan:
     """The least noise at which one-way marginals, quality and all rounds together stay within the budget."""
     sensitivity = counts_sensitivity(relation, unit.max_rows)
@@ -118,37 +162,54 @@ def plan_rounds(
     def at(level: float) -> AdaptivePlan:
         in_round = (1 - one_way_share) / (rounds * level * level)  # of mu^2
         z_one_way = level / math.sqrt(one_way_share)
-        shares = (1 / columns,) * columns
+        shares, grouped = _alone(columns, 1 / columns, groupings)
         if quality:
             first = one_way_share * (1 - quality_share) + quality_share
             in_round *= 1 - quality_share
             z_one_way = level / math.sqrt(first)
             part = quality_share / first
-            shares = ((1 - part) / columns,) * columns + (part / len(quality),) * len(quality)
+            shares = (*_alone(columns, (1 - part) / columns, groupings)[0], *(part / len(quality),) * len(quality))
         stds = noise_stds(shares, planned(z_one_way), sensitivity)
         z_round = 1 / math.sqrt(in_round * (1 - CHOICE_SHARE))
         epsilon = selection_epsilon(math.sqrt(in_round * CHOICE_SHARE))
-        each_round = RoundNoise(epsilon, one_table_noise(planned(z_round), relation, unit))
-        return AdaptivePlan(tuple(candidates), rounds, MarginalNoise(stds, relation, unit), each_round, quality)
+        each_round = RoundNoise(epsilon, one_table_noise(planned(z_round), relation, unit), groupings)
+        one_way = MarginalNoise(stds, relation, unit)
+        return AdaptivePlan(tuple(candidates), rounds, one_way, each_round, quality, grouped)
 
     return at(calibrate(lambda level: Composed(tuple(c.event for c in at(level).charges)), budget, relation))
 
 
+def _alone(
+    columns: int, share: float, groupings: Mapping[int, Groupings]
+) -> tuple[tuple[float, ...], tuple[GroupedClique, ...]]:
+    """Shares of the one-way marginals, each of which has `share`, then of their groups; and these groups."""
+    split = [split_by_groups((column,), share, groupings) for column in range(columns)]
+    in_groups = {each: part for _, ways in split for each, part in ways.items()}
+    return (*(codes for codes, _ in split), *in_groups.values()), tuple(in_groups)
+
+
 def measure_adaptively(
     plan: AdaptivePlan, counts: Callable[[Sequence[Clique]], list[np.ndarray]], model: Model, purchase: Purchase
-) -> tuple[list[tuple[Clique, np.ndarray, float]], dict[str, np.ndarray]]:
-    """Run the rounds; returns (clique, noisy counts, std) of every marginal bought, one-way marginals first, and the
-    noisy cells of quality by their names."""
-    one_ways = [(index,) for index in range(len(plan.one_way.stds) - len(plan.quality))]
+) -> tuple[Bought, dict[str, np.ndarray]]:
+    """Run the rounds; returns everything bought, and the noisy cells of quality by their names."""
+    one_ways = [(index,) for index in range(plan.columns)]
     wanted = [*one_ways, *plan.candidates, *plan.quality]
     exact = dict(zip(wanted, counts(wanted), strict=True))
     cells = quality_by_name([exact[clique] for clique in plan.quality])
-    released, bought = _buy_one_ways(plan, [exact[clique] for clique in one_ways], cells, purchase)
+    bought, arrays = _buy_one_ways(plan, [exact[clique] for clique in one_ways], cells, purchase)
     for charge in plan.charges[1:]:
-        copy = model(released)
+        copy = model(bought)
         expected = {clique: np.rint(copy(clique)).astype(np.int64) for clique in plan.candidates}
-        released.append(_buy_round(plan, charge, exact, expected, purchase))
-    return released, {name: bought.arrays[name] for name in cells}
+        more = _buy_round(plan, charge, exact, expected, purchase)
+        bought = Bought([*bought.marginals, *more.marginals], [*bought.grouped, *more.grouped])
+    return bought, {name: arrays[name] for name in cells}
+
+
+def score_of(clique: Clique, exact: np.ndarray, expected: np.ndarray, noise: RoundNoise) -> int:
+    """A candidate's score: by its codes, or by the groups that are worth most."""
+    seen, told = noise.tables_of(clique, exact), noise.tables_of(clique, expected)
+    tables = zip(seen.values(), told.values(), noise.noise_of(clique).stds, strict=True)
+    return max(int(scores([table], [guess], std)[0]) for table, guess, std in tables)
 
 
 def scores(exact: Sequence[np.ndarray], expected: Sequence[np.ndarray], round_std: float) -> np.ndarray:
@@ -164,11 +225,14 @@ def scores(exact: Sequence[np.ndarray], expected: Sequence[np.ndarray], round_st
 
 def _buy_one_ways(
     plan: AdaptivePlan, exact: list[np.ndarray], cells: dict[str, np.ndarray], purchase: Purchase
-) -> tuple[list[tuple[Clique, np.ndarray, float]], Measurement]:
+) -> tuple[Bought, Mapping[str, np.ndarray]]:
     facts = {"stds": list(plan.one_way.stds[: len(exact)])}
-    everything = {**marginals_by_name(exact), **cells}
-    bought = purchase(plan.charges[0], Mechanism(plan.one_way, everything, ONE_WAY_STAGE, facts))
-    return [((i,), bought.arrays[f"marginal_{i}"], std) for i, std in enumerate(bought.facts["stds"])], bought
+    in_groups = grouped_by_name([each.summed(exact[each.columns[0]]) for each in plan.grouped])
+    everything = {**marginals_by_name(exact), **in_groups, **cells}
+    sold = purchase(plan.charges[0], Mechanism(plan.one_way, everything, ONE_WAY_STAGE, facts))
+    marginals = [((i,), sold.arrays[f"marginal_{i}"], std) for i, std in enumerate(sold.facts["stds"])]
+    stds = plan.one_way.stds[len(exact) : len(exact) + len(plan.grouped)]
+    return Bought(marginals, _groups(plan.grouped, sold, stds)), sold.arrays
 
 
 def _buy_round(
@@ -177,12 +241,30 @@ def _buy_round(
     exact: dict[Clique, np.ndarray],
     expected: dict[Clique, np.ndarray],
     purchase: Purchase,
-) -> tuple[Clique, np.ndarray, float]:
-    candidates = plan.candidates
-    quality = scores([exact[c] for c in candidates], [expected[c] for c in candidates], plan.round_std)
+) -> Bought:
+    noise, candidates = plan.each_round, plan.candidates
+    quality = np.array([score_of(c, exact[c], expected[c], noise) for c in candidates], dtype=np.int64)
     contest = Contest(candidates, quality, {clique: exact[clique] for clique in candidates})
-    bought = purchase(charge, Mechanism(plan.each_round, contest, "round", {"std": plan.round_std}))
-    return _chosen(bought), bought.arrays["marginal"], float(bought.facts["std"])
+    bought = purchase(charge, Mechanism(noise, contest, "round", {"std": plan.round_std}))
+    clique = _chosen(bought)
+    grouped = noise.grouped(clique)
+    stds = noise.noise_of(clique).stds
+    if not _has_groups(bought):
+        return Bought([(clique, bought.arrays["marginal"], float(bought.facts["std"]))])
+    return Bought([(clique, bought.arrays["marginal"], stds[0])], _groups(grouped, bought, stds[1:]))
+
+
+def _groups(grouped: Sequence[GroupedClique], bought: Measurement, stds: Sequence[float]) -> list[ReleasedGroups]:
+    """None where an earlier version, which did not measure in groups, stored what was bought."""
+    if not _has_groups(bought):
+        return []
+    return [
+        (each, bought.arrays[f"{GROUPED}_{i}"], std) for i, (each, std) in enumerate(zip(grouped, stds, strict=True))
+    ]
+
+
+def _has_groups(bought: Measurement) -> bool:
+    return f"{GROUPED}_0" in bought.arrays
 
 
 def _chosen(bought: Measurement) -> Clique:

@@ -11,6 +11,7 @@ Everything here is post-processing of released numbers.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +23,10 @@ from understudy.pipelines.counting.shares import subsets
 from understudy.pipelines.counting.workload import Clique
 
 FloatArray = npt.NDArray[np.float64]
+
+
+ReleasedGroups = tuple[GroupedClique, np.ndarray, float]
+"""Noisy counts over groups of neighbouring codes, and the standard deviation of each count."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +93,7 @@ class Residuals:
 
 def centred_counts(differences: np.ndarray, shape: Sequence[int]) -> FloatArray:
     """Centred counts, in rows, from released differences of G times the counts."""
-    centred: FloatArray = summed_up(differences, shape).astype(np.float64) / math.prod(shape)
-    for axis in range(centred.ndim):
-        centred = centred - centred.mean(axis=axis, keepdims=True)
-    return centred
+    return _centred(summed_up(differences, shape).astype(np.float64) / math.prod(shape))
 
 
 def summed_up(differences: np.ndarray, shape: Sequence[int]) -> npt.NDArray[np.int64]:
@@ -99,4 +101,48 @@ def summed_up(differences: np.ndarray, shape: Sequence[int]) -> npt.NDArray[np.i
     table = np.asarray(differences, dtype=np.int64).reshape([size - 1 for size in shape])
     for axis in range(table.ndim):
         table = np.cumsum(np.insert(table, 0, 0, axis=axis), axis=axis)
+    return table
+
+
+def residuals_of_tables(
+    marginals: Sequence[tuple[Clique, np.ndarray, float]],
+    grouped: Sequence[ReleasedGroups],
+    sizes: Sequence[int],
+    rounding: float = 0.0,
+) -> Residuals:
+    """What tables that were noised cell by cell say; `rounding` is added to the variance of their cells.
+
+    A marginal tells the residual of each of its subsets A too: summed over the other columns W - A it has noise of
+    variance s_W^2 times their number of cells, and white noise is independent in orthogonal spaces. What several
+    tables say of one residual is averaged by inverse variance. Tables over groups tell their own residuals alone.
+    """
+    said: dict[Clique, list[Residual]] = defaultdict(list)
+    for clique, counts, std in marginals:
+        table = np.asarray(counts, dtype=np.float64).reshape([sizes[column] for column in clique])
+        for subset in subsets(clique):
+            lacked = tuple(place for place, column in enumerate(clique) if column not in subset)
+            spread = math.prod(sizes[clique[place]] for place in lacked)
+            part = table.sum(axis=lacked) if lacked else table
+            said[subset].append(Residual(_centred(np.asarray(part)), math.sqrt((std**2 + rounding) * spread)))
+    in_groups: dict[GroupedClique, list[Residual]] = defaultdict(list)
+    for each, counts, std in grouped:
+        table = np.asarray(counts, dtype=np.float64).reshape(each.shape(sizes))
+        in_groups[each].append(Residual(_centred(table), math.sqrt(std**2 + rounding)))
+    return Residuals(
+        tuple(clique for clique, _, _ in marginals),
+        tuple(sizes),
+        {clique: _joined(parts) for clique, parts in said.items()},
+        {each: _joined(parts) for each, parts in in_groups.items()},
+    )
+
+
+def _joined(parts: Sequence[Residual]) -> Residual:
+    weight = math.fsum(1 / part.std**2 for part in parts)
+    mean = sum((part.counts / part.std**2 for part in parts), np.zeros(parts[0].counts.shape)) / weight
+    return Residual(mean, math.sqrt(1 / weight))
+
+
+def _centred(table: FloatArray) -> FloatArray:
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
     return table

@@ -1,8 +1,9 @@
 """Noisy marginals as a measurement: how they are stored, read back and summed up.
 
 Two kinds. Residuals (counting/residuals.py) answer every marginal of their workload. Marginals noised cell by cell are
-what adaptive rounds buy, and what every release bought before there were residuals: those stay readable. Residuals with
-the fact `weights` count entities and not rows: so many ticks are one entity (counting/weights.py).
+what adaptive rounds buy, and what every release bought before there were residuals: those stay readable. Either may
+have tables over groups of neighbouring codes (groups.py) beside. Residuals with the fact `weights` count entities and
+not rows: so many ticks are one entity (counting/weights.py).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from understudy.pipelines.counting.entity_rows import EntityResiduals
 from understudy.pipelines.counting.groups import GroupedClique
-from understudy.pipelines.counting.lifted import Residual, Residuals, centred_counts
+from understudy.pipelines.counting.lifted import Residual, Residuals, centred_counts, residuals_of_tables
 from understudy.pipelines.counting.residuals import ResidualNoise
 from understudy.pipelines.counting.shares import ResidualWorkload
 from understudy.pipelines.counting.weights import EntityWeights
@@ -123,6 +124,15 @@ def released_residuals(measured: Measurement) -> Residuals:
         counts = centred_counts(measured.arrays[f"{GROUPED}_{i}"], each.shape(sizes)) / one
         grouped[each] = Residual(counts, told["std"] / counts.size / one)
     return Residuals(tuple(tuple(clique) for clique in facts["asked"]), sizes, found, grouped)
+
+
+def released_tables(measured: Measurement, rounding: float = 0.0) -> Residuals:
+    """What marginals noised cell by cell, and their groups where there are any, say: in rows."""
+    sizes, grouped = tuple(measured.facts["sizes"]), []
+    for i, told in enumerate(measured.facts.get(GROUPED, ())):
+        starts = tuple(None if each is None else tuple(each) for each in told["starts"])
+        grouped.append((GroupedClique(tuple(told["columns"]), starts), measured.arrays[f"{GROUPED}_{i}"], told["std"]))
+    return residuals_of_tables(released_marginals(measured), grouped, sizes, rounding)
 
 
 def counts_entities(measured: Measurement) -> bool:

@@ -106,12 +106,21 @@ def share_out(
     }
     grouped: dict[GroupedClique, float] = {}
     for clique, share in shares.items():
-        ways = _ways(clique, groupings)
-        if ways:
-            shares[clique] = share * (CODES_PART if len(clique) == 1 else PAIR_CODES_PART)
-            left = (share - shares[clique]) / math.fsum(ways.values())
-            grouped |= {way: left * worth for way, worth in ways.items()}
+        shares[clique], in_groups = split_by_groups(clique, share, groupings)
+        grouped |= in_groups
     return ResidualWorkload(asked, tuple(shares), tuple(shares.values()), tuple(grouped), tuple(grouped.values()))
+
+
+def split_by_groups(
+    clique: Clique, share: float, groupings: Mapping[int, Groupings]
+) -> tuple[float, dict[GroupedClique, float]]:
+    """What is left of a share for the codes, and what the groups of neighbours get of it."""
+    ways = _ways(clique, groupings)
+    if not ways:
+        return share, {}
+    codes = share * (CODES_PART if len(clique) == 1 else PAIR_CODES_PART)
+    left = (share - codes) / math.fsum(ways.values())
+    return codes, {way: left * worth for way, worth in ways.items()}
 
 
 def _ways(clique: Clique, groupings: Mapping[int, Groupings]) -> dict[GroupedClique, float]:

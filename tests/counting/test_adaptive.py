@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from understudy.pipelines.counting.adaptive import AdaptivePlan, measure_adaptively, plan_rounds, scores
+from understudy.pipelines.counting.adaptive import AdaptivePlan, Bought, measure_adaptively, plan_rounds, scores
 from understudy.pipelines.counting.counting import count_marginals
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.measurement import Measurement
@@ -33,9 +33,9 @@ def counts_of(codes: np.ndarray) -> Callable[[Sequence[tuple[int, ...]]], list[n
     return lambda cliques: count_marginals([batch], SIZES, list(cliques))
 
 
-def independent_model(released: Sequence[tuple[tuple[int, ...], np.ndarray, float]]) -> Callable:
+def independent_model(bought: Bought) -> Callable:
     """A model that knows only the noisy one-way marginals."""
-    ones = {clique[0]: np.clip(noisy, 0, None) for clique, noisy, _ in released if len(clique) == 1}
+    ones = {clique[0]: np.clip(noisy, 0, None) for clique, noisy, _ in bought.marginals if len(clique) == 1}
     total = max(1.0, float(ones[0].sum()))
     return lambda clique: np.outer(ones[clique[0]], ones[clique[1]]) / total
 
@@ -104,10 +104,10 @@ def test_the_dependent_pair_is_chosen_and_a_resumed_run_draws_nothing() -> None:
     first = rng.integers(0, 4, 20_000)
     codes = np.stack([first, first, rng.integers(0, 3, 20_000)], axis=1)
     plan, till = planned(rounds=1), Till()
-    released, _ = measure_adaptively(plan, counts_of(codes), independent_model, till)
+    released = measure_adaptively(plan, counts_of(codes), independent_model, till)[0].marginals
     assert [clique for clique, _, _ in released] == [(0,), (1,), (2,), (0, 1)]
     assert np.abs(released[3][1] - counts_of(codes)([(0, 1)])[0]).max() < 8 * plan.round_std
-    again, _ = measure_adaptively(plan, counts_of(codes), independent_model, till)
+    again = measure_adaptively(plan, counts_of(codes), independent_model, till)[0].marginals
     assert till.draws == 2
     assert all(np.array_equal(a[1], b[1]) for a, b in zip(released, again, strict=True))
 
@@ -116,11 +116,11 @@ def test_a_round_that_an_earlier_version_stored_is_read() -> None:
     """It kept the chosen clique among its facts."""
     codes = np.random.default_rng(0).integers(0, 3, (500, 3))
     plan, till = planned(rounds=1), Till()
-    released, _ = measure_adaptively(plan, counts_of(codes), independent_model, till)
+    released = measure_adaptively(plan, counts_of(codes), independent_model, till)[0].marginals
     sold = till.sold["round-001"]
     old = {**sold.facts, "clique": sold.arrays["clique"].tolist()}
     till.sold["round-001"] = replace(sold, facts=old, arrays={"marginal": sold.arrays["marginal"]})
-    again, _ = measure_adaptively(plan, counts_of(codes), independent_model, till)
+    again = measure_adaptively(plan, counts_of(codes), independent_model, till)[0].marginals
     assert again[3][0] == released[3][0]
     assert till.draws == 2
 

@@ -19,9 +19,12 @@ from understudy.pipelines.counting.adaptive import AdaptivePlan, measure_adaptiv
 from understudy.pipelines.counting.copies import counts_of
 from understudy.pipelines.counting.quality import quality_fact
 from understudy.pipelines.counting.released import (
+    GROUPED,
     KIND,
     RESIDUALS,
     counts_entities,
+    grouped_by_name,
+    grouped_facts,
     marginal_facts,
     marginals_by_name,
     noise_cells,
@@ -29,6 +32,7 @@ from understudy.pipelines.counting.released import (
     released_entities,
     released_marginals,
     released_residuals,
+    released_tables,
     title,
 )
 from understudy.pipelines.methods.base import (
@@ -77,10 +81,15 @@ class PrivPGDMethod:
         design, domain = plan.design, table.domain
         if isinstance(design, AdaptivePlan):
             bought, cells = measure_adaptively(design, table.counts, quick_copy(grid_of(domain)), purchase)
-            cliques, marginals, stds = zip(*bought, strict=True)
+            cliques, marginals, stds = zip(*bought.marginals, strict=True)
             facts = marginal_facts(cliques, stds, design.one_way.sampler, domain, None)
             facts |= quality_fact(design.quality, design.one_way)
-            return Measurement(KIND, facts, {**marginals_by_name(marginals), **cells})
+            if bought.grouped:
+                facts[GROUPED] = grouped_facts(
+                    [each for each, _, _ in bought.grouped], [s for _, _, s in bought.grouped]
+                )
+            in_groups = grouped_by_name([counts for _, counts, _ in bought.grouped])
+            return Measurement(KIND, facts, {**marginals_by_name(marginals), **in_groups, **cells})
         return measure_listed(table, spec, design, plan.charges[0], purchase)
 
     def generate(
@@ -175,6 +184,8 @@ def _noisy(measured: Measurement) -> Noisy:
         return released_entities(measured)
     if measured.kind == RESIDUALS:
         return released_residuals(measured)
+    if GROUPED in measured.facts:
+        return released_tables(measured)
     return [NoisyMarginal(clique, counts, std) for clique, counts, std in released_marginals(measured)]
 
 

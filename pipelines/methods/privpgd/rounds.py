@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from understudy.pipelines.counting.adaptive import AdaptivePlan, Model, plan_rounds
+from understudy.pipelines.counting.adaptive import AdaptivePlan, Bought, Model, plan_rounds
 from understudy.pipelines.counting.counting import count_marginals
+from understudy.pipelines.counting.groups import groupings_of
+from understudy.pipelines.counting.lifted import residuals_of_tables
 from understudy.pipelines.counting.quality import quality_cliques
-from understudy.pipelines.counting.released import Released, estimated_total, title
+from understudy.pipelines.counting.released import estimated_total, title
 from understudy.pipelines.counting.workload import Clique, choose_cliques
 from understudy.pipelines.methods.base import MethodPlan, NoiseLine
 from understudy.pipelines.methods.privpgd.options import PrivPGDOptions
-from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
+from understudy.pipelines.methods.privpgd.problem import GridColumn, Noisy, NoisyMarginal
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.coding.encode import EncodedBatch
 from understudy.pipelines.table.columns import CELLS
@@ -42,6 +44,7 @@ def plan_adaptive(spec: ReleaseSpec, options: PrivPGDOptions, domain: TableDomai
         privacy.protected_unit,
         tuple(quality_cliques(domain)) if privacy.quality is not None else (),
         privacy.quality or 0.0,
+        groupings_of(domain),
     )
 
 
@@ -68,7 +71,9 @@ def describe_rounds(plan: AdaptivePlan, domain: TableDomain) -> MethodPlan[Any]:
     largest = max(plan.candidates, key=lambda clique: math.prod(domain.sizes[index] for index in clique))
     cells = math.prod(domain.sizes[index] for index in largest)
     chosen = NoiseLine(
-        f"each of {plan.rounds} chosen marginals (at most {title(largest, domain)})", cells, plan.round_std
+        f"each of {plan.rounds} chosen marginals (at most {title(largest, domain)})",
+        cells,
+        plan.each_round.noise_of(largest).stds[0],
     )
     return MethodPlan(
         method="privpgd",
@@ -101,10 +106,13 @@ def quick_copy(columns: Sequence[GridColumn]) -> Model:
         device="cpu",
     )
 
-    def fit(released: Sequence[Released]) -> Callable[[Clique], np.ndarray]:
-        codes = synthesize([NoisyMarginal(*marginal) for marginal in released], columns, QUICK_ROWS, config)
+    def fit(bought: Bought) -> Callable[[Clique], np.ndarray]:
+        noisy: Noisy = [NoisyMarginal(*marginal) for marginal in bought.marginals]
+        if bought.grouped:
+            noisy = residuals_of_tables(bought.marginals, bought.grouped, sizes)
+        codes = synthesize(noisy, columns, QUICK_ROWS, config)
         batch = EncodedBatch(tuple(np.ascontiguousarray(codes[:, i]) for i in range(codes.shape[1])), len(codes))
-        scale = max(0.0, estimated_total(released)) / QUICK_ROWS
+        scale = max(0.0, estimated_total(bought.marginals)) / QUICK_ROWS
         return lambda clique: scale * count_marginals([batch], sizes, [clique])[0]
 
     return fit
