@@ -230,7 +230,9 @@ def _buy_one_ways(
     in_groups = grouped_by_name([each.summed(exact[each.columns[0]]) for each in plan.grouped])
     everything = {**marginals_by_name(exact), **in_groups, **cells}
     sold = purchase(plan.charges[0], Mechanism(plan.one_way, everything, ONE_WAY_STAGE, facts))
-    marginals = [((i,), sold.arrays[f"marginal_{i}"], std) for i, std in enumerate(sold.facts["stds"])]
+    marginals: list[Released] = [
+        ((i,), sold.arrays[f"marginal_{i}"], float(std)) for i, std in enumerate(sold.facts["stds"])
+    ]
     stds = plan.one_way.stds[len(exact) : len(exact) + len(plan.grouped)]
     return Bought(marginals, _groups(plan.grouped, sold, stds)), sold.arrays
 
