@@ -3,19 +3,25 @@
 Releases of `--sizes` (rows x columns) run in processes of their own, by threads, without an orchestrator. The first two
 fit the constants of `pipelines/releasing/costs.py` (figures `cost.constant.<name>`, with the constant in force beside),
 the third is predicted by them (`cost.check.<stage>`: predicted over measured, wanted between 0.8 and 1.25) and by the
-constants in force (`cost.model.<stage>`). `cost.far.*` is `--far` on `--workers` by the constants in force.
+constants in force (`cost.model.<stage>`, CPU seconds, and `cost.model.<stage>.peak_mb`, memory). Counting and
+measuring take less than a second at these sizes: they run `--repeat` times, and that of least CPU counts
+(`cost.counting.*`).
+`cost.far.*` is `--far` on `--workers` by the constants in force.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.support.figures import Figures
 from benchmarks.support.large import columns_of, measured_release
+from understudy.pipelines.counting.counting import usable_cores
+from understudy.pipelines.counting.estimate import estimate_counting
 from understudy.pipelines.releasing import costs
 from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.spec.reading import spec_of
@@ -23,20 +29,57 @@ from understudy.pipelines.spec.reading import spec_of
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sizes", nargs=3, default=["2e6x10", "2e6x20", "3e6x15"], metavar="ROWSxCOLUMNS")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of counting; that of least CPU counts")
     parser.add_argument("--far", default="1e10x40", metavar="ROWSxCOLUMNS")
     parser.add_argument("--workers", type=int, default=100)
 
 
 def run(args: argparse.Namespace) -> None:
     figures, out = Figures(args.only), args.data / "cost-out"
-    if figures.wants("cost.constant.") or figures.wants("cost.check.") or figures.wants("cost.model."):
-        sizes = [_size(text) for text in args.sizes]
-        try:
-            found = [measured_release(args.data, rows, columns, out) for rows, columns in sizes]
-        finally:
-            shutil.rmtree(out, ignore_errors=True)
-        _fit_and_check(figures, found)
+    try:
+        if figures.wants("cost.counting."):
+            counted = [_counted(args, *_size(text), out) for text in args.sizes]
+            _check_counting(figures, counted)
+        if figures.wants("cost.constant.") or figures.wants("cost.check.") or figures.wants("cost.model."):
+            _fit_and_check(figures, [measured_release(args.data, *_size(text), out) for text in args.sizes])
+    finally:
+        shutil.rmtree(out, ignore_errors=True)
     _far(figures, *_size(args.far), args.workers)
+
+
+def _counted(args: argparse.Namespace, rows: int, columns: int, out: Path) -> dict[str, Any]:
+    """The stages up to measuring: of each the least CPU of several processes, and the most memory."""
+    runs = [measured_release(args.data, rows, columns, out, until="measuring") for _ in range(args.repeat)]
+    stages = {
+        name: {key: keep(run["stages"][name][key] for run in runs) for key, keep in (("cpu", min), ("peak_mb", max))}
+        for name in ("counting", "measuring")
+    }
+    return {"rows": rows, "columns": columns, "stages": stages}
+
+
+def _check_counting(figures: Figures, found: list[dict[str, Any]]) -> None:
+    """Counting by one factor on the estimate, measuring by its numbers."""
+    models, numbers = [], []
+    for each in found:
+        plan = planned(each["rows"], each["columns"])
+        unit = plan.spec.privacy.protected_unit
+        models.append(estimate_counting(plan.domain, plan.plan.counted, unit, each["rows"], usable_cores()))
+        numbers.append(sum(line.numbers for line in plan.plan.noise))
+    counting, measuring = ([each["stages"][name]["cpu"] for each in found] for name in ("counting", "measuring"))
+    seconds = np.array([model.core_seconds for model in models])
+    factor = float(seconds[:2] @ counting[:2] / (seconds[:2] @ seconds[:2]))
+    number, start = np.polyfit(numbers[:2], measuring[:2], 1)
+    figures.show("cost.counting.factor", factor, "in force", 1.0)
+    figures.show("cost.counting.NUMBER_NS", float(number) * 1e9, "in force", costs.NUMBER_NS)
+    figures.show("cost.counting.MEASURING_SECONDS", float(start), "in force", costs.MEASURING_SECONDS)
+    third = {"counting": factor * seconds[2], "measuring": float(start + number * numbers[2])}
+    for name, predicted in third.items():
+        real = found[2]["stages"][name]["cpu"]
+        figures.show(f"cost.counting.check.{name}", predicted / real, "measured seconds", real)
+    for each, model in zip(found, models, strict=True):
+        peak = each["stages"]["counting"]["peak_mb"]
+        size = f"{each['rows']:.0e}x{each['columns']}".replace("+0", "")
+        figures.show(f"cost.counting.peak_mb.{size}", model.peak_mb / peak, "measured", peak)
 
 
 def _fit_and_check(figures: Figures, found: list[dict[str, Any]]) -> None:
@@ -50,43 +93,46 @@ def _fit_and_check(figures: Figures, found: list[dict[str, Any]]) -> None:
     once = ("starting", "importing", "planning", "loading loops", "validating")
     fixed = [sum(cpu[stage][size] for stage in once) for size in range(3)]
     starting = start + float(np.mean(fixed[:2]))
+    byte = sum(cpu["publishing"][:2]) / sum(each["bytes"] for each in found[:2])
     for name, constant, now in (
         ("DRAW_NS", draw, costs.DRAW_NS),
         ("VALUE_NS", value, costs.VALUE_NS),
         ("FIT_NS", fit * 1e9, costs.FIT_NS),
         ("STARTING_SECONDS", starting, costs.STARTING_SECONDS),
+        ("BYTE_NS", byte * 1e9, costs.BYTE_NS),
     ):
         figures.show(f"cost.constant.{name}", float(constant), "in force", now)
-    third = found[2]
     predicted = {
         "making rows": float(np.dot(making[2], (draw, value))) * 1e-9,
         "fitting": float(fitting[2][0] * fit),
         "starting": float(starting),
-        "counting": _counting(found),
+        "publishing": byte * found[2]["bytes"],
     }
     real = {
         "making rows": cpu["making parts"][2],
         "fitting": cpu["fitting"][2] - float(start),
         "starting": fixed[2] + float(start),
-        "counting": cpu["counting and measuring"][2],
+        "publishing": cpu["publishing"][2],
     }
     for stage, seconds in predicted.items():
         figures.show(f"cost.check.{stage.replace(' ', '-')}", seconds / real[stage], "measured seconds", real[stage])
-    total = sum(real.values()) + cpu["publishing"][2]
-    foretold = sum(predicted.values()) + cpu["publishing"][2]
-    figures.show("cost.check.total", foretold / total, "measured seconds", total)
-    model = costs.estimate_release(plans[2].spec, plans[2].plan, third["rows"])
+    figures.show("cost.check.total", sum(predicted.values()) / sum(real.values()), "measured", sum(real.values()))
+    _show_model(figures, found[2], plans[2])
+
+
+def _show_model(figures: Figures, third: dict[str, Any], plan: Planned) -> None:
+    """What the constants in force say of the third size."""
+    model = costs.estimate_release(plan.spec, plan.plan, third["rows"])
     assert model is not None
     figures.show("cost.model.cpu_seconds", model.cpu_seconds / third["total"]["cpu"], "measured", third["total"]["cpu"])
     figures.show("cost.model.peak_mb", model.peak_mb / third["total"]["peak_mb"], "measured", third["total"]["peak_mb"])
     figures.show("cost.model.output_mb", model.output_mb * 1e6 / third["bytes"], "measured", third["bytes"] / 1e6)
-
-
-def _counting(found: list[dict[str, Any]]) -> float:
-    """CPU seconds of counting and measuring at the third size, by the values read at the first two."""
-    values = [each["rows"] * each["columns"] for each in found]
-    spent = [each["stages"]["counting and measuring"]["cpu"] for each in found[:2]]
-    return float(np.polyval(np.polyfit(values[:2], spent, 1), values[2]))
+    measured = {**third["stages"], "making rows": third["stages"]["making parts"]}
+    for stage in model.stages:
+        if stage.stage in ("counting", "measuring", "fitting", "making rows", "publishing"):
+            name, real = f"cost.model.{stage.stage.replace(' ', '-')}", measured[stage.stage]
+            figures.show(f"{name}.cpu_seconds", stage.cpu_seconds / real["cpu"], "measured", real["cpu"])
+            figures.show(f"{name}.peak_mb", stage.peak_mb / real["peak_mb"], "measured", real["peak_mb"])
 
 
 def _far(figures: Figures, rows: int, columns: int, workers: int) -> None:

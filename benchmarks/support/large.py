@@ -12,8 +12,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -101,6 +101,21 @@ class Stage:
     peak_mb: float
 
 
+@dataclass(frozen=True)
+class TimedCounts:
+    """A private table whose counting is a stage of its own."""
+
+    table: Any
+    stage: Callable[[str], AbstractContextManager[None]]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.table, name)
+
+    def counts(self, cliques: Any, weights: Any = None) -> Any:
+        with self.stage("counting"):
+            return self.table.counts(cliques, weights)
+
+
 def measured_release(folder: Path, rows: int, columns: int, out: Path, **options: str) -> dict[str, Any]:
     """In a process of its own, whose peak is the release's."""
     make_table(folder, rows, columns)
@@ -118,6 +133,7 @@ def _release(folder: Path, rows: int, columns: int, out: Path, options: dict[str
     @contextmanager
     def stage(name: str) -> Iterator[None]:
         wall, cpu = time.perf_counter(), _cpu()
+        _forget_peak()
         yield
         stages[name] = Stage(_cpu() - cpu, time.perf_counter() - wall, _peak_mb())
 
@@ -161,15 +177,18 @@ def _release(folder: Path, rows: int, columns: int, out: Path, options: dict[str
     with stage("loading loops"):  # what is compiled is loaded at first use, once a process
         some = ArrowSource(rows_of(1000, columns, 0))
         LocalTable(some, planned.domain, privacy.protected_unit, b"k" * 32).counts(planned.plan.counted)
-    with stage("counting and measuring"), closing(named_source(spec, out)) as opened:
-        table = counted_here(opened, planned)
+    with stage("measuring"), closing(named_source(spec, out)) as opened:
+        table = TimedCounts(counted_here(opened, planned), stage)
         measured = measure(table, planned, approval, books)
-    if options.get("until") == "counting":
+    both, counting = stages["measuring"], stages["counting"]
+    stages["measuring"] = Stage(both.cpu - counting.cpu, both.wall - counting.wall, both.peak_mb)
+    if options.get("until") == "measuring":
         return {"rows": wanted, "columns": columns, "stages": {name: vars(each) for name, each in stages.items()}}
-    started = [0.0, 0.0]
+    started = [0.0, 0.0, 0.0]
 
     def fitted(maker: Any, numbers: Any) -> Any:
-        started[:] = [_cpu(), time.perf_counter()]
+        started[:] = [_cpu(), time.perf_counter(), _peak_mb()]
+        _forget_peak()
         if "scheduler" in options:
             from understudy.tasks.engines.dask_making import by_dask
 
@@ -177,11 +196,12 @@ def _release(folder: Path, rows: int, columns: int, out: Path, options: dict[str
         return by_threads(maker, numbers)
 
     begun = (_cpu(), time.perf_counter())
+    _forget_peak()
     places = parts_beside(spec, approval.mids, books, out)
     synthetic = generate_rows(measured, planned, books.generators, place_of=places, workers=fitted)
     ended = (_cpu(), time.perf_counter())
-    between = started if started[0] else list(ended)
-    stages["fitting"] = Stage(between[0] - begun[0], between[1] - begun[1], 0.0)
+    between = started if started[0] else [*ended, _peak_mb()]
+    stages["fitting"] = Stage(between[0] - begun[0], between[1] - begun[1], between[2])
     stages["making parts"] = Stage(ended[0] - between[0], ended[1] - between[1], _peak_mb())
     with stage("validating"):
         from understudy.tasks.engines.expectations import expectations_failed
@@ -191,7 +211,8 @@ def _release(folder: Path, rows: int, columns: int, out: Path, options: dict[str
         release = prepare_release(synthetic, measured, agreements, planned, approval, books.ledger)
         target = open_target(spec, out)
         published = publish_recorded(target, signed(release, books), books.ledger, "large", approval.mids)
-    total = {"cpu": _cpu(), "peak_mb": _peak_mb(), "wall": sum(each.wall for each in stages.values())}
+    peak = max(each.peak_mb for each in stages.values())
+    total = {"cpu": _cpu(), "peak_mb": peak, "wall": sum(each.wall for each in stages.values())}
     data = sorted((Path(published.location) / "data").iterdir())
     return {
         "rows": wanted,
@@ -242,7 +263,13 @@ def _cpu() -> float:
 
 
 def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """The most memory that this process held since the peak was last forgotten."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def _forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")  # as proc(5) has it
 
 
 if __name__ == "__main__":

@@ -21,13 +21,14 @@ from understudy.pipelines.table.coding.encode import code_type
 from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.domain import TableDomain
 
-CODED_NS, PLAIN_NS = 1.5, 12.0
-"""Reading and encoding one value of a column that Parquet keeps as dictionary codes, and of any other."""
+CODED_NS, PLAIN_NS = 5.5, 12.5
+"""Reading and encoding one value of a column that Parquet keeps as dictionary codes, and of any other (numbers of many
+values; truths, which are bits)."""
 
 CODED_VALUES = 1 << 16
 """Parquet writers keep columns of about so many different values as dictionary codes."""
 
-JOINT_NS, SPARSE_NS = 0.8, 120.0
+JOINT_NS, SPARSE_NS = 0.9, 120.0
 """Adding one row to one joint table, in cache or as sorted cell numbers."""
 
 HASH_NS, RANK_NS = 90.0, 150.0
@@ -37,7 +38,16 @@ PROCESS_BYTES = 350 << 20
 """Python with Arrow, numba and DuckDB loaded."""
 
 ARROW_BYTES = 16
-"""A decoded value in flight, with the reader's buffers."""
+"""A decoded value in flight."""
+
+COLUMN_BYTES = 1 << 20
+"""What a thread's reader holds of each column's pages (`files.parquet.BUFFER_BYTES`)."""
+
+THREAD_BYTES = 20 << 20
+"""What a thread's allocators keep beside that."""
+
+TOUCH_NS = 0.6
+"""A byte of memory that is used for the first time: most of the cost of counting a small table."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,10 @@ def estimate_counting(
     bounding = 0
     if unit.entity is not None:
         bounding = min(int(OVERHEAD * (HASH_BYTES + row_bytes) * rows), BOUNDING_BYTES)
-    peak = PROCESS_BYTES + cores * (batch + tables + result) + result + bounding
+    thread = batch + len(columns) * COLUMN_BYTES + tables + result + THREAD_BYTES
+    used = cores * thread + result + bounding
+    core_seconds += used * TOUCH_NS * 1e-9
+    peak = PROCESS_BYTES + used
     return CountingEstimate(rows, len(groups), passes, core_seconds, core_seconds / max(cores, 1), peak / 2**20)
 
 
@@ -83,4 +96,4 @@ def _stays_coded(column: DomainColumn) -> bool:
     """Whether the column has few different values as far as its public declaration tells."""
     if column.kind in ("integer", "date"):
         return column.edges[-1] - column.edges[0] <= CODED_VALUES
-    return column.kind in ("category", "boolean")
+    return column.kind == "category"

@@ -3,8 +3,9 @@
 Computed from the public domain, the plan and a number of rows, which is private under ADD_REMOVE: give one only if its
 owner declares it public. Work is counted in units that the code's loops have (values, cells, vectors of a marginal's
 fibres). `python -m benchmarks cost` fits STARTING_SECONDS, FIT_NS, DRAW_NS and VALUE_NS at two sizes and checks them at
-a third; docs/costs.md has its figures. The other constants are estimates that nothing was fitted to. All are of one
-core of that machine: expect a factor of two either way elsewhere.
+a third, and so it does NUMBER_NS, MEASURING_SECONDS, BYTE_NS and the bytes of memory; docs/costs.md has its figures.
+NORMAL_NS is an estimate that nothing was fitted to. All are of one core of that machine: expect a factor of two either
+way elsewhere.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.in_parts import sizes_of
 
-STARTING_SECONDS = 4.9
+STARTING_SECONDS = 5.2
 """Importing Arrow, numba and Great Expectations; an orchestrator's own start comes on top."""
-NUMBER_NS = 1_000.0
+NUMBER_NS = 900.0
 """Drawing the noise of one number, and what is done with it until rows are fitted."""
-FIT_NS = 15.6
+FIT_NS = 16.2
 """Of a unit of `redraw_units` in the fit: four redraws, then sweeps until little moves."""
 DRAW_NS = 2.0
 """Of the same unit in a part: one redraw, and closing what gaps are left."""
 NORMAL_NS = 110.0
 """One value of a row that the gaussian method draws."""
-VALUE_NS = 180.0
+VALUE_NS = 200.0
 """One value decoded, encoded, checked, counted and packed."""
-BYTE_NS = 2.0
+BYTE_NS = 3.5
 """One byte hashed, twice, and flushed."""
 LANES = 8
 TABLE_STEPS = 2
@@ -43,8 +44,14 @@ TABLE_STEPS = 2
 FITTED_ROWS = 500_000
 FITTED_CODES = 64
 """Wider columns are fitted by groups of their codes."""
-PART_BYTES = 24
+MEASURING_SECONDS = 0.05
+"""The two transactions of a charge, and storing what was bought."""
+FITTING_BYTES = 24
+"""For each value of the rows that are fitted."""
+PART_BYTES = 16
 """For each value of a part that is being made: codes, values, what sorts them, and the file."""
+MAKING_BYTES = 100 << 20
+"""Beside the parts: the fitted rows, their tables, and what allocators keep of the stages before."""
 HELP_SECONDS = 600
 """Longer work is worth a cluster."""
 
@@ -105,26 +112,26 @@ def estimate_release(
     threads = 1 if workers else min(cores, len(sizes))
     written = out * row_bytes(domain)
     counts = 8 * sum(math.prod(domain.countable_sizes[column] for column in clique) for clique in plan.counted)
-    at_work = PROCESS_BYTES + threads * (sizes[0] * width * PART_BYTES + 2 * counts)
-    stages = [StageCost("starting", STARTING_SECONDS, _mb(PROCESS_BYTES))]
+    at_work = PROCESS_BYTES + MAKING_BYTES + threads * (sizes[0] * width * PART_BYTES + 2 * counts)
+    stages = [StageCost("starting", STARTING_SECONDS, _resident(PROCESS_BYTES))]
     if plan.counted:
         counting = estimate_counting(domain, plan.counted, spec.privacy.protected_unit, rows, 1 if workers else cores)
         moved = workers * counts if workers else 0
         stages.append(StageCost("counting", counting.core_seconds, counting.peak_mb, _mb(moved), shared=True))
     numbers = sum(line.numbers for line in plan.noise)
-    stages.append(StageCost("measuring", numbers * NUMBER_NS * 1e-9, _mb(PROCESS_BYTES + 8 * numbers)))
+    measuring = MEASURING_SECONDS + numbers * NUMBER_NS * 1e-9
+    stages.append(StageCost("measuring", measuring, _resident(PROCESS_BYTES + 8 * numbers)))
     fitted, drawn = min(out, FITTED_ROWS), width * NORMAL_NS
     if plan.method == "privpgd":
         units = redraw_units(domain.sizes, plan.counted)
         alone = out if len(sizes) == 1 else fitted
-        stages.append(
-            StageCost("fitting", alone * units * FIT_NS * 1e-9, _mb(PROCESS_BYTES + alone * width * PART_BYTES))
-        )
+        held = PROCESS_BYTES + alone * width * FITTING_BYTES
+        stages.append(StageCost("fitting", alone * units * FIT_NS * 1e-9, _resident(held)))
         drawn = 0.0 if len(sizes) == 1 else units * DRAW_NS
     sent = (workers * fitted * width * 4 + len(sizes) * counts + written) if workers else 0
     making = out * (drawn + width * VALUE_NS) * 1e-9
-    stages.append(StageCost("making rows", making, _mb(at_work), _mb(sent), shared=len(sizes) > 1))
-    stages.append(StageCost("publishing", written * BYTE_NS * 1e-9, _mb(at_work)))
+    stages.append(StageCost("making rows", making, _resident(at_work), _mb(sent), shared=len(sizes) > 1))
+    stages.append(StageCost("publishing", written * BYTE_NS * 1e-9, _resident(at_work)))
     return ReleaseCost(tuple(stages), out, len(sizes), written / 1e6)
 
 
@@ -154,6 +161,11 @@ def _bits(column: DomainColumn) -> float:
 
 def _mb(size: float) -> float:
     return size / 1e6
+
+
+def _resident(size: float) -> float:
+    """As the system counts memory."""
+    return size / 2**20
 
 
 def _told(seconds: float) -> str:

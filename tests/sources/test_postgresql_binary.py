@@ -77,4 +77,33 @@ def test_a_failing_query_tells_its_state_and_no_value(
     with closing(source), pytest.raises(SourceError) as caught:
         list(source.read(["n"]))
     assert "hunter2" not in str(caught.value)
+    assert "SQLSTATE 22P02" in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_an_error_in_the_middle_of_a_stream_tells_its_state_too(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    monkeypatch.setattr(postgresql_stream, "is_installed", lambda: installed)
+    warehouse.execute("CREATE VIEW far AS SELECT 1 / (100000 - i) AS n FROM generate_series(1, 100000) AS i")
+    source = PostgresSource(Address.of(warehouse.uri), f"{warehouse.schema}.far")
+    with closing(source), pytest.raises(SourceError, match="SQLSTATE 22012") as caught:
+        list(source.read(["n"], 1000))
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_connections_of_one_address_read_the_catalogue_of_types_once(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import adbc_driver_postgresql
+
+    opened, connect = [], adbc_driver_postgresql.connect
+    monkeypatch.setattr(adbc_driver_postgresql, "connect", lambda uri: opened.append(uri) or connect(uri))
+    monkeypatch.setattr(postgresql, "PAGES_A_PART", 1)
+    monkeypatch.setattr("understudy.pipelines.sources.databases.postgresql_binary._databases", {})
+    warehouse.execute("CREATE TABLE many AS SELECT i FROM generate_series(1, 2000) AS i")
+    for _ in range(2):
+        with closing(PostgresSource(Address.of(warehouse.uri), f"{warehouse.schema}.many")) as source:
+            assert sum(batch.num_rows for part in source.parts() or [] for batch in part.read(["i"])) == 2000
+    assert len(opened) == 1

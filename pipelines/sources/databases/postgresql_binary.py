@@ -7,7 +7,10 @@ numbers are asked for by their shortest spelling, as CSV has them: 0.1 is 0.1 on
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 from importlib.util import find_spec
 from typing import Any
 
@@ -49,7 +52,6 @@ def binary_rows(
     work_memory: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     from adbc_driver_manager import Error
-    from adbc_driver_postgresql import dbapi
     from psycopg import sql
     from psycopg.conninfo import make_conninfo
 
@@ -63,7 +65,7 @@ def binary_rows(
     )
     connection, problem = None, None
     try:
-        connection = dbapi.connect(make_conninfo(**settled(database)))
+        connection = _connection(make_conninfo(**settled(database)))
         with connection.cursor() as cursor:
             for setting in (
                 sql.SQL("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"),
@@ -74,16 +76,53 @@ def binary_rows(
             encoding = str(cursor.fetchone()[0])
             cursor.adbc_statement.set_options(**{_HINT: str(BATCH_BYTES)})
             cursor.execute((numbered if columns else query).as_string())
-            for batch in cursor.fetch_record_batch():
+            for batch in _batches(cursor):
                 table = in_utf8(pa.Table.from_batches([batch]), encoding)
                 yield from _as_promised(table, columns).to_batches(batch_rows)
-    except (Error, OSError, pa.ArrowException) as error:  # Arrow's reader hands on the driver's as its own
+    except (Error, OSError, pa.ArrowException) as error:
         problem = explained(error, database, SourceError, DOING, connection is None)
     finally:
         if connection is not None:
             connection.close()
     if problem is not None:
         raise problem
+
+
+def _connection(conninfo: str) -> Any:
+    """As `dbapi.connect`, which has the driver read the server's whole catalogue of types each time it is called: that
+    is seconds where there are thousands of tables, so a process does it once for each address."""
+    from adbc_driver_manager import AdbcConnection, dbapi
+
+    with _opening:
+        key = sha256(conninfo.encode()).digest()
+        if key not in _databases:
+            import adbc_driver_postgresql
+
+            _databases[key] = adbc_driver_postgresql.connect(conninfo)
+        database = _Shared(_databases[key])
+    return dbapi.Connection(database, AdbcConnection(_databases[key]))
+
+
+_opening = threading.Lock()
+_databases: dict[bytes, Any] = {}
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A database that others use too: a connection that is closed leaves it open."""
+
+    database: Any
+
+    def close(self) -> None:
+        return
+
+
+def _batches(cursor: Any) -> Iterator[pa.RecordBatch]:
+    """The rows of the query. Arrow's own reader would hand on an error of the driver without its SQLSTATE."""
+    from adbc_driver_manager._reader import AdbcRecordBatchReader
+
+    stream = cursor.fetch_arrow()
+    yield from AdbcRecordBatchReader._import_from_c(stream.address)
 
 
 def _as_promised(table: pa.Table, columns: Sequence[PostgresColumn]) -> pa.Table:
