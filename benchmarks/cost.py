@@ -29,7 +29,7 @@ from understudy.pipelines.spec.reading import spec_of
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sizes", nargs=3, default=["2e6x10", "2e6x20", "3e6x15"], metavar="ROWSxCOLUMNS")
-    parser.add_argument("--repeat", type=int, default=3, help="runs of counting; that of least CPU counts")
+    parser.add_argument("--repeat", type=int, default=5, help="runs of counting; that of least CPU counts")
     parser.add_argument("--far", default="1e10x40", metavar="ROWSxCOLUMNS")
     parser.add_argument("--workers", type=int, default=100)
 
@@ -38,8 +38,7 @@ def run(args: argparse.Namespace) -> None:
     figures, out = Figures(args.only), args.data / "cost-out"
     try:
         if figures.wants("cost.counting."):
-            counted = [_counted(args, *_size(text), out) for text in args.sizes]
-            _check_counting(figures, counted)
+            _check_counting(figures, _counted(args, out))
         if figures.wants("cost.constant.") or figures.wants("cost.check.") or figures.wants("cost.model."):
             _fit_and_check(figures, [measured_release(args.data, *_size(text), out) for text in args.sizes])
     finally:
@@ -47,14 +46,23 @@ def run(args: argparse.Namespace) -> None:
     _far(figures, *_size(args.far), args.workers)
 
 
-def _counted(args: argparse.Namespace, rows: int, columns: int, out: Path) -> dict[str, Any]:
-    """The stages up to measuring: of each the least CPU of several processes, and the most memory."""
-    runs = [measured_release(args.data, rows, columns, out, until="measuring") for _ in range(args.repeat)]
-    stages = {
-        name: {key: keep(run["stages"][name][key] for run in runs) for key, keep in (("cpu", min), ("peak_mb", max))}
-        for name in ("counting", "measuring")
-    }
-    return {"rows": rows, "columns": columns, "stages": stages}
+def _counted(args: argparse.Namespace, out: Path) -> list[dict[str, Any]]:
+    """The stages up to measuring: of each the least CPU of several processes, and the most memory. Sizes take turns, so
+    that what else the machine does falls on all of them."""
+    sizes = [_size(text) for text in args.sizes]
+    turns = [[measured_release(args.data, *size, out, until="measuring") for size in sizes] for _ in range(args.repeat)]
+    return [
+        {
+            "rows": runs[0]["rows"],
+            "columns": runs[0]["columns"],
+            "stages": {
+                name: {"cpu": min(run["stages"][name]["cpu"] for run in runs),
+                       "peak_mb": max(run["stages"][name]["peak_mb"] for run in runs)}
+                for name in ("counting", "measuring")
+            },
+        }
+        for runs in zip(*turns, strict=True)
+    ]  # fmt: skip
 
 
 def _check_counting(figures: Figures, found: list[dict[str, Any]]) -> None:
