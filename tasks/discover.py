@@ -20,8 +20,10 @@ from understudy.pipelines.releasing.domains import Known, known_domain
 from understudy.pipelines.releasing.measuring import named_source
 from understudy.pipelines.releasing.policy import Policy, scheduler_of
 from understudy.pipelines.sources.identity import data_identity
+from understudy.pipelines.sources.opening import Source
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.preflight import check_ready
+from understudy.tasks.telling.advancing import watched
 from understudy.tasks.telling.events import announce_charge
 from understudy.tasks.telling.retrying import unstored
 from understudy.tasks.telling.stages import tell
@@ -44,9 +46,13 @@ def discover(
     price = require_affordable(spec, books, terms)
     check_ready.fn(spec, books, base)
     happened: list[tuple[str, Charge]] = []
+
+    def opened(assumed: ReleaseSpec) -> closing[Source]:
+        return closing(watched(named_source(assumed, base), assumed, "discovering"))
+
     try:
         known = buy_domain(
-            spec, price, lambda assumed: closing(named_source(assumed, base)), books, terms,
+            spec, price, opened, books, terms,
             on_event=lambda what, charge: happened.append((what, charge)), tallying=_tallying(spec),
         )  # fmt: skip
     finally:

@@ -12,6 +12,7 @@ from understudy.pipelines.releasing.policy import Policy, scheduler_of
 from understudy.pipelines.sources.modelled import as_modelled
 from understudy.pipelines.sources.opening import Source
 from understudy.pipelines.sources.tree.opening import TreeSource
+from understudy.tasks.telling.advancing import watched
 from understudy.tasks.telling.retrying import unstored
 
 
@@ -24,7 +25,7 @@ def normalize(source: Source | TreeSource, planned: Planned) -> PrivateTable | L
     elif planned.spec.compute.engine == "dask":
         table = counted_by_dask(source, planned)
     else:
-        table = counted_here(source, planned)
+        table = counted_here(watched(source, planned.spec, "counting"), planned)
     fault_point("after_normalize")
     return table
 

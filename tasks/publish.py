@@ -19,6 +19,7 @@ from understudy.pipelines.releasing.recording import publish_recorded, recorded
 from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.synthetic_tree import Made
+from understudy.tasks.telling.advancing import watched_rows
 from understudy.tasks.telling.events import announce
 from understudy.tasks.telling.reporting import artifact_key
 from understudy.tasks.telling.retrying import retried, unstored
@@ -48,6 +49,7 @@ def publish(
     base: Path,
 ) -> Published:
     spec = planned.spec
+    synthetic = watched_rows(synthetic, "publishing")
     prepared = prepare_release(synthetic, measured, agreements, planned, approval, books.ledger)
     target = open_target(spec, base)
     published = publish_recorded(target, signed(prepared, books), books.ledger, spec.privacy.account, approval.mids)

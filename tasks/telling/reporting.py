@@ -25,6 +25,7 @@ from understudy.pipelines.privacy.stating import left_text, spent_text
 from understudy.pipelines.publishing.samples import sample_grid
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.synthetic_tree import Made, SyntheticTree
+from understudy.tasks.telling.advancing import Advancing
 
 SECONDS_BETWEEN_UPDATES = 2.0
 MOST_ROWS = 200
@@ -53,6 +54,7 @@ def progress_of(title: str, key: str) -> Iterator[Progress]:
         TimeRemainingColumn(),
     )
     last_sent = time.monotonic()
+    advancing = Advancing(title)
     with Bars(*columns, console=console, disable=not sys.stderr.isatty(), transient=True) as bars:
         bar = bars.add_task(title, total=1.0, note="")
 
@@ -60,6 +62,7 @@ def progress_of(title: str, key: str) -> Iterator[Progress]:
             nonlocal last_sent
             share = done / max(1, steps)
             bars.update(bar, completed=share, note=note)
+            advancing.at(note or f"{share:.0%}")
             if time.monotonic() - last_sent >= SECONDS_BETWEEN_UPDATES:
                 last_sent = time.monotonic()
                 update_progress_artifact(artifact, progress=100 * share, description=f"{title}: {note}")

@@ -1,4 +1,4 @@
-"""Which stage a release is in, told to whoever runs it in this process: names of stages, and nothing of the table."""
+"""Which stage a release is in and how far, told to whoever runs it in this process: in public words alone."""
 
 from __future__ import annotations
 
@@ -9,12 +9,25 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 _listeners: list[Callable[[str], None]] = []
+_watchers: list[Callable[[str], None]] = []
 
 
 def listen(listener: Callable[[str], None]) -> Callable[[], None]:
     """Have `listener` called with each stage as it begins, until the returned function is called."""
     _listeners.append(listener)
     return lambda: _listeners.remove(listener)
+
+
+def watch(watcher: Callable[[str], None]) -> Callable[[], None]:
+    """Have `watcher` called with how far the stage is, by any thread, until the returned function is called."""
+    _watchers.append(watcher)
+    return lambda: _watchers.remove(watcher)
+
+
+def advance(told: str) -> None:
+    """Say how far the stage is, in public words (`telling.advancing`)."""
+    for watcher in _watchers:
+        watcher(told)
 
 
 def tell(doing: str) -> None:

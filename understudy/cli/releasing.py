@@ -76,17 +76,18 @@ def release_and_report(
         orchestrator.begin(workspace, staged_in(workspace, spec, base))
         from understudy.tasks.approval import said_yes
         from understudy.tasks.books import lent
-        from understudy.tasks.telling.stages import listen  # after `begin`: importing a task imports prefect
+        from understudy.tasks.telling.stages import listen, watch  # after `begin`: importing a task imports prefect
 
         release = _release_flow()
         orchestrator.ready()
-        unlisten = listen(show)
+        unlisten, unwatch = listen(show), watch(show.far)
         try:
             with orchestrator.suited(), lent(books), said_yes(Who.here().user) if approved else nullcontext():
                 again = {"pay_again": pay_again, "rediscover": rediscover}
                 published: Published = release(spec, base.absolute(), resume=resume, **again)
         finally:
             unlisten()
+            unwatch()
     _report(published, books, spec, known, time.monotonic() - started)
     return published
 
