@@ -121,8 +121,8 @@ def made_in_parts(
             fault_point("part_kept")
         counts = add_counts([counts, part.counts]) if counts else part.counts
         made[part.number] = replace(part, content=None, counts=[])
-        rows, total = sum(maker.sizes[number] for number in made), sum(maker.sizes)
-        progress(rows, total, f"{rows:,} of {total:,} rows made")
+        done, total = sum(maker.sizes[number] for number in made), sum(maker.sizes)
+        progress(done, total, f"{done:,} of {total:,} rows made")
     parts = [made[number] for number in range(len(maker.sizes))]
     broken = tuple(sum(part.broken[rule] for part in parts) for rule in range(len(maker.rules)))
     seen = Seen(dict(zip(maker.cliques, counts, strict=True)), broken, tuple(part.report for part in parts))
