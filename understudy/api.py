@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from understudy.pipelines.drafting.draft import Draft
     from understudy.pipelines.inference.answers import Answers
     from understudy.pipelines.inference.asking import Asked
+    from understudy.pipelines.inference.asking_trees import AskedTree
     from understudy.pipelines.inference.profiled import Regression
     from understudy.pipelines.inference.verdict import Verdict
     from understudy.pipelines.releasing.approving import Approval
@@ -324,16 +325,16 @@ class Release:
     def verdict(self) -> Verdict | None:
         """What the copy is good for, from signal and noise: `.grade`, `.sentence`, `.pair("sex", "income")`. None where
         the method measures no tables of counts."""
-        from understudy.pipelines.inference.verdict import measured_verdict
+        from understudy.pipelines.releasing.judging import verdict_of_measured
 
         fitted = self.synthesizer._require_fit()
-        return measured_verdict(fitted.measured, fitted.planned.domain.names)
+        return verdict_of_measured(fitted.measured, fitted.planned)
 
     @cached_property
-    def _asked(self) -> Asked:
+    def _asked(self) -> Asked | AskedTree:
         from understudy.pipelines.releasing.asking import asked_files
 
-        return asked_files(self.prepared.measured, self.manifest, self.table)
+        return asked_files(self.prepared.measured, self.manifest, lambda: self.tables)
 
     def sample(self, rows: int | None = None) -> pa.Table:
         """Further rows from the same measurement, for free."""

@@ -48,7 +48,7 @@ class Asked:
                 return replace(fitted(self.told), notes=self.notes)
             except NotMeasured as missing:
                 names = [self.told.columns[place].name for place in missing.columns]
-                problem = f"{_listed(names)} were not measured together"
+                problem = f"{listed(names)} were not measured together"
         raise SpecError(f"no standard errors can be given: {problem}", FROM_ROWS)
 
     def _codes(self, told: Told, formula: str) -> dict[int, npt.NDArray[np.int64]]:
@@ -74,9 +74,9 @@ class Asked:
                     return Answers(asked, estimate(asked, self.told, level), self.notes, level)
                 except NotMeasured as missing:
                     names = [self.told.columns[place].name for place in missing.columns]
-                    reason = f"{_listed(names)} were not measured together"
+                    reason = f"{listed(names)} were not measured together"
             else:
-                reason = f"{_listed(others)} {'was' if len(others) == 1 else 'were'} not measured"
+                reason = f"{listed(others)} {'was' if len(others) == 1 else 'were'} not measured"
         columns = {} if self.told is None else {column.name: column for column in self.told.columns}
         total = self.number_of_rows
         if total is None and self.told is not None:
@@ -87,5 +87,5 @@ class Asked:
         return Answers(asked, answers, notes, level, "rows")
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

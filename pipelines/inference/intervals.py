@@ -59,7 +59,7 @@ def of_ratio(
         return Interval(*roots).within(*possible)
     low, high = possible
     rays = [ray for ray in ((low, roots[0]), (roots[1], high)) if ray[0] <= ray[1]]
-    return Interval(rays[0][0], rays[-1][1]) if rays else everything
+    return Interval(rays[0][0], rays[-1][1]).within(*possible) if rays else everything
 
 
 def ratio_variance(above: float, below: float, noise: FloatArray) -> float:

@@ -126,7 +126,7 @@ def verdict_of(told: Residuals, names: Sequence[str], of: str = "rows") -> Verdi
     rows = max(1.0, told.total)
     named = [clique for clique in told.by_clique if all(column < len(names) for column in clique)]
     asked = [clique for clique in named if len(clique) in (1, 2)]
-    return replace(_ranked(rows, [_measured(clique, told, rows, names) for clique in asked]), of=of)
+    return ranked(rows, [_measured(clique, told, rows, names) for clique in asked], of)
 
 
 def measured_verdict(measured: Measurement, names: Sequence[str]) -> Verdict | None:
@@ -143,7 +143,7 @@ def expected_verdict(tables: Sequence[tuple[tuple[str, ...], int, float]], rows:
         for columns, cells, std in tables
         if len(columns) < 3
     ]
-    return _ranked(float(rows), judged)
+    return ranked(float(rows), judged)
 
 
 def rows_needed(verdict: Verdict) -> int:
@@ -162,8 +162,8 @@ def rows_needed(verdict: Verdict) -> int:
     return many
 
 
-def _ranked(rows: float, tables: Sequence[TableVerdict]) -> Verdict:
-    return Verdict(rows, tuple(sorted(tables, key=lambda table: (-table.off, table.columns))))
+def ranked(rows: float, tables: Sequence[TableVerdict], of: str = "rows") -> Verdict:
+    return Verdict(rows, tuple(sorted(tables, key=lambda table: (-table.off, table.columns))), of)
 
 
 def _measured(clique: Clique, told: Residuals, rows: float, names: Sequence[str]) -> TableVerdict:

@@ -33,6 +33,7 @@ from understudy.pipelines.errors import ValidationFailed
 from understudy.pipelines.inference.estimating import Told
 from understudy.pipelines.inference.grouped import with_groups
 from understudy.pipelines.inference.residuals import residuals_of
+from understudy.pipelines.methods.tree.released import TREE
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.publishing.manifest import MeasuredFact, ReleaseFile
 from understudy.pipelines.table.columns import DomainColumn
@@ -90,7 +91,7 @@ def measured_files(measured: Measurement, domain: TableDomain, max_rows: int) ->
         "format": FORMAT,
         "kind": measured.kind,
         "how": (HOW[ENTITIES] if counts_entities(measured) else "") + HOW[measured.kind],
-        "columns": [_described(column) for column in (*domain.columns, *_level(measured))],
+        "columns": [described(column) for column in (*domain.columns, *_level(measured))],
         "sets": [
             {"columns": clique, "std": std, "numbers": len(values)}
             for clique, std, values in zip(facts["cliques"], facts["stds"], numbers, strict=True)
@@ -108,7 +109,7 @@ def measured_files(measured: Measurement, domain: TableDomain, max_rows: int) ->
         weights = {**facts[WEIGHTS], "numbers": np.asarray(measured.arrays[NUMBERS_OF_ROWS]).tolist()}
         description[WEIGHTS] = weights
     text = json.dumps(description, indent=1, ensure_ascii=False) + "\n"
-    return ReleaseFile(DESCRIPTION, text.encode()), ReleaseFile(NUMBERS, _packed(numbers))
+    return ReleaseFile(DESCRIPTION, text.encode()), ReleaseFile(NUMBERS, packed(numbers))
 
 
 def measured_fact(files: Sequence[ReleaseFile], measured: Measurement) -> MeasuredFact | None:
@@ -121,12 +122,14 @@ def measured_fact(files: Sequence[ReleaseFile], measured: Measurement) -> Measur
 
 
 def read_measured(content: Callable[[str], bytes | None]) -> Measured | None:
-    """From the files of a release, by path; None where it has none, as those of earlier versions."""
+    """From the files of a release, by path; None where it has none, as those of earlier versions, or where they are of
+    several tables (measured_tree.py)."""
     description, numbers = content(DESCRIPTION), content(NUMBERS)
     if description is None or numbers is None:
         return None
     try:
-        return _read(json.loads(description), numbers)
+        told = json.loads(description)
+        return None if told["kind"] == TREE else _read(told, numbers)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError, pa.ArrowException):
         pass
     raise ValidationFailed(
@@ -138,7 +141,7 @@ def _read(described: Mapping[str, Any], numbers: bytes) -> Measured:
     if described["format"] != FORMAT:
         raise ValueError("another format")
     kind, sets = described["kind"], described["sets"]
-    columns = tuple(_column(each) for each in described["columns"])
+    columns = tuple(column_from(each) for each in described["columns"])
     sizes = [column.size for column in columns]
     lower = 1 if kind == RESIDUALS else 0
     values = pq.ParquetFile(BytesIO(numbers)).read(use_threads=False).column("number").to_numpy()
@@ -174,7 +177,7 @@ def _level(measured: Measurement) -> tuple[DomainColumn, ...]:
     return (DomainColumn(LEVEL, "category", names, (), False, False, True),)
 
 
-def _packed(numbers: Sequence[np.ndarray]) -> bytes:
+def packed(numbers: Sequence[np.ndarray]) -> bytes:
     """The bytes of equal weight lie side by side, which is what makes noisy numbers smaller."""
     sets = np.repeat(np.arange(len(numbers), dtype=np.int32), [len(each) for each in numbers])
     values = np.concatenate(numbers).astype(np.int64) if numbers else np.zeros(0, np.int64)
@@ -189,7 +192,7 @@ def _packed(numbers: Sequence[np.ndarray]) -> bytes:
     return sink.getvalue()
 
 
-def _described(column: DomainColumn) -> dict[str, Any]:
+def described(column: DomainColumn) -> dict[str, Any]:
     """What each code stands for: for people by `codes`, for programs by values or edges and spikes."""
     return {
         "name": column.name,
@@ -206,7 +209,7 @@ def _described(column: DomainColumn) -> dict[str, Any]:
     }
 
 
-def _column(told: Mapping[str, Any]) -> DomainColumn:
+def column_from(told: Mapping[str, Any]) -> DomainColumn:
     return DomainColumn(
         told["name"],
         told["kind"],

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
 
 from understudy.pipelines.counting.released import counts_entities, released_entities
-from understudy.pipelines.errors import PublishError
+from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.inference.answers import LEVEL, Answers
 from understudy.pipelines.inference.asking import Asked
+from understudy.pipelines.inference.asking_trees import AskedTree
 from understudy.pipelines.inference.profiled import Regression
 from understudy.pipelines.inference.question import Question, parse_question
+from understudy.pipelines.inference.tree_verdict import tree_verdict
+from understudy.pipelines.inference.tree_views import ToldTree, told_tree
 from understudy.pipelines.inference.trends import Trend
 from understudy.pipelines.inference.verdict import Verdict, measured_verdict
+from understudy.pipelines.methods.tree.released import released_tree
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
 from understudy.pipelines.publishing.measured import Measured, read_measured, told_of
+from understudy.pipelines.publishing.measured_tree import MeasuredTree, read_measured_tree
 from understudy.pipelines.publishing.stored import StoredRelease
 from understudy.pipelines.publishing.verifying import stored_release
+from understudy.pipelines.spec.tree import ROWS
 
 CHOSEN = "which tables were measured was chosen by looking at noisy ones, which the intervals do not know of"
 
@@ -47,6 +53,11 @@ class PublishedRelease:
         `logit` for those (docs/asking.md)."""
         return self._stored.table()
 
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """The published rows by table; a table that is alone has the empty name."""
+        return self._stored.tables()
+
     def estimate(self, question: str, level: float = LEVEL) -> Answers:
         """The answer with its intervals (docs/asking.md): `mean(charge) by ward where age >= 60`."""
         return self.answer(parse_question(question), level)
@@ -65,6 +76,8 @@ class PublishedRelease:
     @cached_property
     def verdict(self) -> Verdict | None:
         """What the copy is good for; None where it carries no measurements."""
+        if self._tree is not None:
+            return tree_verdict(told_of_tree(self._tree, self.manifest))
         measured = self._measured
         names = () if measured is None else [column.name for column in measured.columns]
         return None if measured is None else measured_verdict(measured.measurement, names)
@@ -74,7 +87,13 @@ class PublishedRelease:
         return read_measured(self._stored.trusted)
 
     @cached_property
-    def _asked(self) -> Asked:
+    def _tree(self) -> MeasuredTree | None:
+        return read_measured_tree(self._stored.trusted)
+
+    @cached_property
+    def _asked(self) -> Asked | AskedTree:
+        if self._tree is not None:
+            return AskedTree(told_of_tree(self._tree, self.manifest), lambda: self.tables)
         return asked_of(self._measured, self.manifest, lambda: self.table)
 
 
@@ -102,13 +121,28 @@ def _releases(place: str) -> list[PublishedRelease]:
     return [PublishedRelease(f"{folder}/{name}") for name in sorted(stored.dated, key=lambda name: stored.dated[name])]
 
 
-def asked_files(files: tuple[ReleaseFile, ...], manifest: Manifest, table: pa.Table) -> Asked:
+def asked_files(
+    files: tuple[ReleaseFile, ...], manifest: Manifest, tables: Callable[[], Mapping[str, pa.Table]]
+) -> Asked | AskedTree:
     """A release that was made here and is not published yet."""
     contents = {file.path: file.content for file in files}
-    return asked_of(read_measured(contents.get), manifest, lambda: table)
+    tree = read_measured_tree(contents.get)
+    if tree is not None:
+        return AskedTree(told_of_tree(tree, manifest), tables)
+    return asked_of(read_measured(contents.get), manifest, lambda: next(iter(tables().values())))
+
+
+def told_of_tree(measured: MeasuredTree, manifest: Manifest) -> ToldTree:
+    published = [f"{fact.name}.{column}" for fact in manifest.tables for column in fact.columns]
+    if measured.tree.is_implied:
+        published = [f"{ROWS}.{column}" for column in manifest.columns]
+    released, ticks = released_tree(measured.measurement), int(measured.measurement.facts["ticks"])
+    return told_tree(released, measured.tree, measured.domains, ticks, published)
 
 
 def asked_of(measured: Measured | None, manifest: Manifest, rows: Callable[[], pa.Table]) -> Asked:
+    if measured is None and manifest.tables:
+        raise SpecError("the release carries no measurements to answer from", "ask a newer release of these tables")
     if measured is None:
         why = "it carries no measurements"
         counted = manifest.method == "privpgd"

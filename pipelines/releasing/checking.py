@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from understudy.pipelines.counting.quality import qualities_of
 from understudy.pipelines.errors import NotUnderstood, OnlyNoise, ValidationFailed
-from understudy.pipelines.inference.verdict import measured_verdict
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.families import family_agreements, family_failures
 from understudy.pipelines.releasing.generating import rows_wanted
+from understudy.pipelines.releasing.judging import verdict_of_measured
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.table.checks import Check, Checks, Verdict, breaches, checks_of
 from understudy.pipelines.table.contract import contract_of
@@ -81,7 +81,7 @@ def require_understood(measured: Measurement, planned: Planned) -> None:
 def require_useful(measured: Measurement, planned: Planned) -> None:
     """OnlyNoise if the copy's verdict is one at which the spec publishes nothing."""
     refuse_if = planned.spec.publish.refuse_if
-    verdict = measured_verdict(measured, planned.domain.names)
+    verdict = verdict_of_measured(measured, planned)
     if refuse_if is None or refuse_if.verdict is None or verdict is None:
         return
     if verdict.is_refused(refuse_if.verdict):

@@ -21,7 +21,6 @@ from understudy.pipelines.counting.released import (
 )
 from understudy.pipelines.counting.triples import chosen_triples
 from understudy.pipelines.counting.workload import Clique
-from understudy.pipelines.inference.verdict import measured_verdict
 from understudy.pipelines.methods.base import Agreement, MethodPlan, NoiseLine
 from understudy.pipelines.methods.tree.released import is_tree, released_tree
 from understudy.pipelines.privacy.accounting import composed_loss
@@ -34,6 +33,7 @@ from understudy.pipelines.publishing.manifest import (
     AccountState,
     ColumnFitness,
     Manifest,
+    ReleaseFile,
     TableFact,
     UnlistedFact,
     charged_event,
@@ -45,8 +45,10 @@ from understudy.pipelines.publishing.manifest import (
     verdict_fact,
 )
 from understudy.pipelines.publishing.measured import measured_fact, measured_files
+from understudy.pipelines.publishing.measured_tree import tree_fact, tree_files
 from understudy.pipelines.publishing.targets.base import PreparedRelease, release_id
 from understudy.pipelines.releasing.approving import Approval, loss_without, settled, settled_charges
+from understudy.pipelines.releasing.judging import verdict_of_measured
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.releasing.rolling import declared_steps
 from understudy.pipelines.table.fitness import fitness_of
@@ -73,9 +75,9 @@ def prepare_release(
     balance = ledger.balance(spec.privacy.account)
     before = loss_without(ledger, spec.privacy.account, (*planned.bought, *approval.mids))
     loss = composed_loss([c.event for c in charges], float(spec.privacy.delta), spec.privacy.relation)
-    files = measured_files(measured, planned.domain, spec.privacy.protected_unit.max_rows)
+    files = _measured_files(measured, planned)
     known = {name: _measured_columns(measured, planned, name) for name in tables}
-    verdict = measured_verdict(measured, planned.domain.names)
+    verdict = verdict_of_measured(measured, planned)
     manifest = Manifest(
         name=spec.name,
         release_id=release_id(spec, approval.mids),
@@ -109,13 +111,19 @@ def prepare_release(
         versions=software_versions(),
         fitness=_fitness(planned),
         verdict=verdict_fact(verdict),
-        measured=measured_fact(files, measured),
+        measured=tree_fact(measured) if is_tree(measured) else measured_fact(files, measured),
     )
     shows = None if verdict is None else {pair.name: pair.stands_out for pair in verdict.pairs}
     card = render_tables(tables, known, manifest, agreements, before.epsilon, shows)
     rows, *more = (one.parts for one in tables.values())
     beside = (*files, *(contract_files(manifest, spec, planned.domain) if spec.tables is None else ()))
     return PreparedRelease(manifest, rows, card, measured=beside, more=tuple(more))
+
+
+def _measured_files(measured: Measurement, planned: Planned) -> tuple[ReleaseFile, ...]:
+    if is_tree(measured) and planned.spec.tree is not None:
+        return tree_files(measured, planned.spec.tree, planned.domains)
+    return measured_files(measured, planned.domain, planned.spec.privacy.protected_unit.max_rows)
 
 
 def _table_facts(synthetic: Made, planned: Planned) -> tuple[TableFact, ...]:

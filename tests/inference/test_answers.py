@@ -29,7 +29,7 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.inference.answers import Answers
 from understudy.pipelines.inference.asking import Asked
 from understudy.pipelines.inference.estimating import Told
-from understudy.pipelines.inference.intervals import deviations
+from understudy.pipelines.inference.intervals import deviations, of_ratio
 from understudy.pipelines.table.columns import DomainColumn
 
 EVERYTHING = (*PAIRS, TRIPLE)
@@ -213,6 +213,15 @@ def test_both_ends_of_a_ratios_interval_are_where_noise_just_explains_it(seed: i
         for end in (answer.interval.low, answer.interval.high):
             function = above - end * below
             assert (function @ cells) ** 2 == pytest.approx(Z**2 * function @ covariance @ function, rel=1e-6)
+
+
+def test_a_ratios_interval_never_leaves_what_the_ratio_can_be() -> None:
+    """Also where noise leaves two rays, one of which begins before all that is possible."""
+    for together in (-5.99, 0.0, 5.99):
+        noise = np.array([[4.0, together], [together, 9.0]])
+        for above in (0.1, 1.0, 5.0):
+            found = of_ratio(above, 1.0, noise, Z, (0.0, 1.0))
+            assert 0 <= found.low <= found.high <= 1
 
 
 def test_the_difference_of_two_means_has_the_variance_of_the_enumerated_covariance() -> None:
