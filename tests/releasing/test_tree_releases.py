@@ -12,12 +12,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 import understudy
 from tests.sources.tree.test_kinds import clinic_of
 from tests.trees import CLINIC, FLAT
 from understudy import Synthesizer
-from understudy.pipelines.errors import SpecError, ValidationFailed
+from understudy.cli.main import main
+from understudy.pipelines.errors import OnlyNoise, SpecError, ValidationFailed
 from understudy.pipelines.publishing.verifying import stored_release, verify_release
 from understudy.pipelines.releasing.checking import require_sound
 from understudy.pipelines.releasing.keys import vouched
@@ -89,6 +91,35 @@ def test_it_is_published_whole_and_can_be_checked(release: understudy.Release, h
     keys = vouched(Workspace.from_environment({"UNDERSTUDY_HOME": str(home / "home")}))
     assert verify_release(str(place), keys).holds
     assert "tables" in json.loads((place / "manifest.json").read_text())
+
+
+def test_what_was_measured_travels_and_answers_wherever_it_lies(release: understudy.Release, home: Path) -> None:
+    place = Path(release.save("asked", base=home))
+    opened = understudy.open_release(str(place))
+    for question in ("count by sex", "share(ward = a) by sex", "mean(visits.number) by drugs.drug", "mean(gap)"):
+        assert opened.estimate(question) == release.estimate(question)
+    assert opened.estimate("mean(age) by ward").answers[0].interval is not None
+    assert opened.verdict == release.verdict
+    assert opened.manifest.verdict is not None
+    assert opened.manifest.verdict.sentence == release.verdict.sentence
+    assert "smallest to quote at 10% error" in release.card
+    assert opened.manifest.measured.kind == "tree"
+    described = json.loads((place / "measured" / "description.json").read_text())
+    assert [table["name"] for table in described["tables"]] == ["patients", "visits", "drugs"]
+    told = CliRunner().invoke(main, ["ask", str(place), "share(ward = a) by sex", "--json"])
+    [first, *_] = json.loads(told.output)["answers"]
+    assert first["low"] <= first["estimate"] <= first["high"]
+    (place / "measured" / "description.json").write_text(json.dumps({**described, "ticks": 1}))
+    with pytest.raises(ValidationFailed, match="changed after publication"):
+        understudy.open_release(str(place)).estimate("count")
+
+
+def test_tables_that_are_noise_are_not_published(home: Path, tmp_path: Path) -> None:
+    spec = {**mapping(CLINIC, 0.05), "publish": {"to": str(tmp_path), "refuse_if": {"verdict": "noise"}}}
+    frames = {name: pd.DataFrame(table) for name, table in clinic_of(11).items()}
+    fitted = Synthesizer(spec, cap=(60, "1e-5"), home=tmp_path / "home").fit(frames)
+    with pytest.raises(OnlyNoise, match="is not published: noise"):
+        fitted.release(rows=50)
 
 
 def test_the_same_measurement_gives_the_same_tables(fitted: Synthesizer) -> None:
