@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 from understudy.pipelines.comparing.distances import distances, pairs_of, triples_of
 from understudy.pipelines.comparing.held import intervals_held
 from understudy.pipelines.comparing.learning import can_learn, detection, downstream
-from understudy.pipelines.comparing.model import Comparison, Downstream
+from understudy.pipelines.comparing.model import Comparison, Downstream, TreeComparison
 from understudy.pipelines.comparing.numbers import compared_numbers
+from understudy.pipelines.comparing.trees import compare_tree
 from understudy.pipelines.counting.counting import count_marginals
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.methods.base import PrivateTable
@@ -38,16 +39,20 @@ MOST_SAMPLED = 500_000
 
 
 @discreet("compare")
-def compare_release(spec: ReleaseSpec, base: Path, release: str, labels: Sequence[str] = ()) -> Comparison:
+def compare_release(
+    spec: ReleaseSpec, base: Path, release: str, labels: Sequence[str] = ()
+) -> Comparison | TreeComparison:
     """Reads private rows and adds no noise: whatever comes out is as confidential as the table."""
-    if spec.tree is not None:
-        raise SpecError("releases of several tables cannot be compared yet", "compare a release of one table")
     stored = read_directory(release)
     if means_the_table(spec):  # the version that the release is of
         released = spec.source.model_copy(update={"snapshot": stored.manifest.snapshot})
         spec = spec.model_copy(update={"source": released})
     _require_same(spec, stored.manifest)
     planned = plan_release(spec)
+    if spec.tree is not None:
+        if labels:
+            raise SpecError("nothing is learnt from several tables", "compare them without --label")
+        return compare_tree(planned, base, stored)
     copy = Synthetic(_rows_of(stored.manifest, release), planned.domain)
     wanted = [_column_of(label, planned.domain) for label in labels]
     with closing(named_source(spec, base)) as source:

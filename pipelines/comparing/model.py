@@ -80,5 +80,43 @@ class Comparison:
     remarks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class TableComparison:
+    """One of several tables. `columns` count rows alike; the others count each row of the root once, its rows weighing
+    alike, as they were measured: pairs of its own columns, pairs of one with a column above or a number of rows,
+    `numbers` of its rows under one of the parent, and what follows what, where rows are in order."""
+
+    table: str
+    parent: str | None
+    real_rows: int
+    synthetic_rows: int
+    columns: tuple[Distance, ...]
+    pairs: tuple[Distance, ...]
+    across: tuple[Distance, ...]
+    numbers: tuple[Distance, ...]
+    in_order: tuple[Distance, ...]
+
+
+@dataclass(frozen=True)
+class KeyCheck:
+    """What holds between published tables, and how many rows break it."""
+
+    what: str
+    broken: int
+
+
+@dataclass(frozen=True)
+class TreeComparison:
+    name: str
+    release_id: str
+    snapshot: str
+    root: str
+    real_roots: int
+    synthetic_roots: int
+    tables: tuple[TableComparison, ...]
+    keys: tuple[KeyCheck, ...]
+    remarks: tuple[str, ...] = ()
+
+
 def mean(distances: Sequence[Distance]) -> float | None:
     return sum(one.distance for one in distances) / len(distances) if distances else None

@@ -11,15 +11,16 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from understudy.pipelines.comparing.model import NOT_PRIVATE, Comparison, Distance, Numbers, mean
+from understudy.pipelines.comparing.model import NOT_PRIVATE, Comparison, Numbers, TreeComparison, mean
+from understudy.pipelines.comparing.page_tables import distances_table, table_of
+from understudy.pipelines.comparing.tree_page import tree_facts, tree_sections
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.table.columns import value_text
 
 PAGE, DOCUMENT = "comparison.html", "comparison.json"
-_MOST_LINES = 40
 
 
-def write_comparison(found: Comparison, folder: Path) -> Path:
+def write_comparison(found: Comparison | TreeComparison, folder: Path) -> Path:
     """The page's path. Both files replace those of an earlier comparison of the same release."""
     document = {"confidential": NOT_PRIVATE, **asdict(found)}
     try:
@@ -40,28 +41,38 @@ def _write(path: Path, text: str) -> None:
     os.replace(draft, path)
 
 
-def page_of(found: Comparison) -> str:
+def page_of(found: Comparison | TreeComparison) -> str:
     page = files(__package__).joinpath("comparison_template.html").read_text()
+    if isinstance(found, TreeComparison):
+        facts, sections = tree_facts(found), tree_sections(found)
+    else:
+        facts, sections = _facts(found), _sections(found)
     filling = {
         "warning": escape(NOT_PRIVATE),
         "name": escape(found.name),
         "release_id": escape(found.release_id),
         "snapshot": escape(found.snapshot),
-        "facts": _facts(found),
+        "facts": "".join(f"<div class='fact'><b>{number}</b><span>{what}</span></div>" for number, what in facts),
         "remarks": "".join(f"<p class='sub'>{escape(remark)}</p>" for remark in found.remarks),
-        "columns": _distances(found.columns),
-        "numbers": _numbers(found.numbers),
-        "pairs": _distances(found.pairs),
-        "triples": _distances(found.triples),
-        "triples_told": f"{len(found.triples):,} of {found.triples_in_all:,} looked at",
-        "learning": _learning(found),
+        "sections": "".join(f"<section><h2>{escape(title)}</h2>{body}</section>" for title, body in sections),
     }
     for key, text in filling.items():
         page = page.replace("{{ " + key + " }}", text)
     return page
 
 
-def _facts(found: Comparison) -> str:
+def _sections(found: Comparison) -> list[tuple[str, str]]:
+    triples = f"<p class='sub'>{len(found.triples):,} of {found.triples_in_all:,} looked at</p>"
+    return [
+        ("Columns", distances_table(found.columns)),
+        ("Numbers and dates: real / synthetic", _numbers(found.numbers)),
+        ("Pairs of columns", distances_table(found.pairs)),
+        ("Triples of columns", triples + distances_table(found.triples)),
+        ("Learning from it", _learning(found)),
+    ]
+
+
+def _facts(found: Comparison) -> list[tuple[str, str]]:
     told = [
         (f"{found.real_rows:,}", "private rows"),
         (f"{found.synthetic_rows:,}", "synthetic rows"),
@@ -69,22 +80,13 @@ def _facts(found: Comparison) -> str:
     ]
     if found.detection is not None:
         told.append((f"{found.detection.auc:.3f}", "AUC of telling them apart"))
-    return "".join(f"<div class='fact'><b>{number}</b><span>{what}</span></div>" for number, what in told)
+    return told
 
 
 def _means(found: Comparison) -> Iterable[tuple[str, float]]:
     for what, these in (("columns", found.columns), ("pairs", found.pairs), ("triples", found.triples)):
         if (average := mean(these)) is not None:
             yield what, average
-
-
-def _distances(found: Sequence[Distance]) -> str:
-    rows = [
-        (" x ".join(each.columns), f"{each.distance:.4f}", f"{each.another_sample:.4f}") for each in found[:_MOST_LINES]
-    ]
-    more = len(found) - len(rows)
-    table = _table(("columns", "distance", "of another sample of as many rows"), rows)
-    return table + (f"<p class='sub'>and {more:,} that are nearer</p>" if more else "")
 
 
 def _numbers(found: Sequence[Numbers]) -> str:
@@ -96,7 +98,7 @@ def _numbers(found: Sequence[Numbers]) -> str:
         spikes = "; ".join(f"{spike.value}: {spike.real:.2%} / {spike.synthetic:.2%}" for spike in each.spikes)
         quantiles = (f"{_told(each, real)} / {_told(each, synthetic)}" for _, real, synthetic in each.quantiles)
         rows.append((each.column, f"{each.ks:.4f}", *quantiles, spikes))
-    return _table(("column", "KS", *(f"{share:.0%}" for share in shares), "spikes"), rows)
+    return table_of(("column", "KS", *(f"{share:.0%}" for share in shares), "spikes"), rows)
 
 
 def _told(column: Numbers, value: float) -> str:
@@ -115,11 +117,5 @@ def _learning(found: Comparison) -> str:
             (each.label, each.score, f"{each.trained_on_real:.4f}", f"{each.trained_on_synthetic:.4f}")
             for each in found.downstream
         ]
-        told += _table(("label", "score on real rows", "trained on real rows", "trained on the copy"), rows)
+        told += table_of(("label", "score on real rows", "trained on real rows", "trained on the copy"), rows)
     return told or "<p class='sub'>not looked at</p>"
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(each)}</td>" for each in row) + "</tr>" for row in rows)
-    return f"<div class='wide'><table><tr>{head}</tr>{body}</table></div>"

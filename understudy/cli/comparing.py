@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from understudy.pipelines.comparing.comparing import compare_release
+from understudy.pipelines.comparing.model import Comparison, TreeComparison
 from understudy.pipelines.comparing.page import write_comparison
 from understudy.pipelines.discovery.asking import open_columns
 from understudy.pipelines.errors import SpecError
@@ -30,9 +31,16 @@ def run_compare(spec_file: Path, release: str, to: Path | None, labels: tuple[st
     click.echo("reading the private table through the bounds of the spec; nothing is spent ...", err=True)
     found = compare_release(_as_released(spec), base, release, labels)
     page = write_comparison(found, chosen / found.name / found.release_id)
-    click.echo(f"compared   {len(found.columns)} columns, {len(found.pairs):,} pairs, {len(found.triples):,} triples")
+    click.echo(f"compared   {_told(found)}")
     click.echo(f"page       {page}")
     click.secho("CONFIDENTIAL: computed from private rows without noise; not covered by the guarantee", fg="red")
+
+
+def _told(found: Comparison | TreeComparison) -> str:
+    if isinstance(found, Comparison):
+        return f"{len(found.columns)} columns, {len(found.pairs):,} pairs, {len(found.triples):,} triples"
+    pairs = sum(len(table.pairs) + len(table.across) + len(table.in_order) for table in found.tables)
+    return f"{len(found.tables)} tables, {sum(len(table.columns) for table in found.tables)} columns, {pairs:,} pairs"
 
 
 def _as_released(spec: ReleaseSpec) -> ReleaseSpec:
