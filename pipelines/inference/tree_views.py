@@ -117,7 +117,7 @@ def told_tree(
     """`ticks` to a root: what is rounded when noise is drawn is a tick."""
     views = []
     for each in released.views:
-        columns = tuple(_described(column, domains) for column in each.view.columns)
+        columns = tuple(described(column, domains) for column in each.view.columns)
         views.append(ToldView(each.view, _with_rounding(each.residuals, ticks), columns))
     return ToldTree(tree, tuple(views), tuple(published))
 
@@ -134,7 +134,7 @@ def full_name(column: ViewColumn, domains: Mapping[str, TableDomain]) -> str:
             return f"{column.table}.{column.role}"
 
 
-def _described(column: ViewColumn, domains: Mapping[str, TableDomain]) -> DomainColumn:
+def described(column: ViewColumn, domains: Mapping[str, TableDomain]) -> DomainColumn:
     name = full_name(column, domains)
     match column.role:
         case "number" | "siblings":
