@@ -12,29 +12,32 @@ they are published, at the level of rows (not of roots, which is what is fitted)
 - `question`: the error, as a share of roots, of a question that joins tables; the worst where there are several.
 - `measure.seconds` and `generate.seconds`.
 `trees.entities.<epsilon>.*` are of a flat table that keeps its entities: constancy, numbers of rows, order, pairs.
-`trees.large.*` (only if asked for, with --only trees.large): 1 million patients, 5 million visits, 10 million drugs.
+`--scale 1e6` instead releases a million patients, five million visits and ten million prescriptions, from Parquet to
+Parquet, in a process of its own: `trees.scale.<patients>.<stage>.seconds`, `.cpu`, `.peak_mb`.
 Sets: Diabetes 130-US hospitals (patients, encounters), PUMS New York (households, people) and a made clinic.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.support.families import SPECIALTIES, FamilySet, large_clinic, load_families
-from benchmarks.support.figures import Figures, measured
+from benchmarks.support.families import SPECIALTIES, FamilySet, load_families
+from benchmarks.support.figures import Figures
+from benchmarks.support.large_tree import measured_tree
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.counting.tree.counting import LocalTree
 from understudy.pipelines.methods.privpgd.method import PrivPGDMethod
-from understudy.pipelines.methods.tree.generating.generate import generate_tree
 from understudy.pipelines.methods.tree.generating.tables import generate_flat, generate_tables
 from understudy.pipelines.methods.tree.generating.tree_codes import TreeCodes
 from understudy.pipelines.methods.tree.measure import measure_tree
@@ -55,11 +58,15 @@ MOST_SIBLINGS = 8  # so many or more
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epsilons", nargs="+", default=["1", "2.5"])
+    parser.add_argument("--scale", type=float, default=0, help="release so many patients, by stage, and nothing else")
     parser.add_argument("--without-flat", action="store_true", help="leave the flat releases out, which take longest")
 
 
 def run(args: argparse.Namespace) -> None:
     figures = Figures(args.only)
+    if args.scale:
+        _scale(figures, args.data, int(args.scale))
+        return
     for name, load in load_families(args.data).items():
         wanted = [epsilon for epsilon in args.epsilons if figures.wants(f"trees.{name}.{epsilon}.")]
         data = load() if wanted else None
@@ -69,8 +76,6 @@ def run(args: argparse.Namespace) -> None:
     for epsilon in args.epsilons:
         if figures.wants(f"trees.entities.{epsilon}.") and (data := load_families(args.data)["diabetes"]()) is not None:
             _entities(figures, data, epsilon)
-    if args.only.startswith("trees.large"):
-        _large(figures)
 
 
 @dataclass(frozen=True)
@@ -372,19 +377,21 @@ def _entities(figures: Figures, data: FamilySet, epsilon: str) -> None:
     figures.show(f"{prefix}.entities", float(entities.ngroups / (real.max() + 1)))
 
 
-def _large(figures: Figures) -> None:
-    data = large_clinic(1_000_000)
-    spec = spec_of(data, "1")
-    with measured() as bought:
-        private = private_tree(data, spec)
-        data.frames.clear()
-        released = measure(private, spec)
-        del private
-    figures.show("trees.large.measure.seconds", bought.seconds)
-    figures.show("trees.large.measure.peak_mb", bought.peak_mb)
-    with measured() as drawn:
-        made = generate_tree(released, tree_domains(spec))
-    for name in made.codes:
-        figures.show(f"trees.large.{name}.rows", made.rows(name))
-    figures.show("trees.large.generate.seconds", drawn.seconds)
-    figures.show("trees.large.generate.peak_mb", drawn.peak_mb)
+def _scale(figures: Figures, data: Path, patients: int) -> None:
+    out, name = data / "large-tree-out", f"trees.scale.{patients}"
+    try:
+        found = measured_tree(data, patients, out)
+    finally:
+        shutil.rmtree(out, ignore_errors=True)
+    for what, seconds in found["counting"].items():
+        figures.show(f"{name}.{what.replace(' ', '-')}.seconds", seconds)
+    for stage, cost in found["stages"].items():
+        for figure, value in cost.items():
+            figures.show(f"{name}.{stage.replace(' ', '-')}.{figure}", value)
+    for figure in ("seconds", "cpu"):
+        figures.show(f"{name}.all.{figure}", sum(cost[figure] for cost in found["stages"].values()))
+    figures.show(f"{name}.all.peak_mb", max(cost["peak_mb"] for cost in found["stages"].values()))
+    for table, rows in found["rows"].items():
+        figures.show(f"{name}.{table}.rows", rows)
+    for figure in ("parts", "bytes", "apart_mean", "apart_max"):
+        figures.show(f"{name}.{figure}", found[figure])

@@ -17,10 +17,11 @@ from understudy.pipelines.privacy.ledger.ledger import Charge
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.discovering import Tallying, Terms, buy_domain, require_affordable
 from understudy.pipelines.releasing.domains import Known, known_domain
-from understudy.pipelines.releasing.measuring import named_source
+from understudy.pipelines.releasing.measuring import named_source, named_tree
 from understudy.pipelines.releasing.policy import Policy, scheduler_of
+from understudy.pipelines.sources.base import Source
 from understudy.pipelines.sources.identity import data_identity
-from understudy.pipelines.sources.opening import Source
+from understudy.pipelines.sources.tree.opening import TreeSource
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.tasks.preflight import check_ready
 from understudy.tasks.telling.advancing import watched
@@ -47,7 +48,9 @@ def discover(
     check_ready.fn(spec, books, base)
     happened: list[tuple[str, Charge]] = []
 
-    def opened(assumed: ReleaseSpec) -> closing[Source]:
+    def opened(assumed: ReleaseSpec) -> closing[Source | TreeSource]:
+        if assumed.tables is not None:
+            return closing(named_tree(assumed, base))
         return closing(watched(named_source(assumed, base), assumed, "discovering"))
 
     try:

@@ -151,7 +151,7 @@ class Synthesizer:
         from understudy.pipelines.releasing.discovering import Terms, buy_domain, require_affordable
         from understudy.pipelines.releasing.domains import known_domain
         from understudy.pipelines.releasing.keys import key_for
-        from understudy.pipelines.releasing.measuring import given_source
+        from understudy.pipelines.releasing.measuring import given_source, given_tree
 
         known = known_domain(self.spec, books, rediscover)
         if known is not None:
@@ -159,7 +159,8 @@ class Synthesizer:
         terms = Terms(pay_again=pay_again, rediscover=rediscover)
         price = require_affordable(self.spec, books, terms)
         key_for(books, self.spec.privacy.account)  # or refuse before anything is paid
-        return buy_domain(self.spec, price, lambda assumed: closing(given_source(table, assumed)), books, terms)
+        given = given_source if self.spec.tables is None else given_tree
+        return buy_domain(self.spec, price, lambda assumed: closing(given(table, assumed)), books, terms)
 
     def sample(self, rows: int | None = None) -> Any:
         """A synthetic table of `rows` rows (by default the noisy number of rows). Free, any number of times.

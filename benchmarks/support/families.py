@@ -144,19 +144,14 @@ def households(data: Path) -> FamilySet | None:
     return FamilySet("households", {"households": homes, "people": frame[["SERIALNO", *people]]}, tables)
 
 
-def large_clinic(patients: int) -> FamilySet:
-    """Five visits a patient, two drugs a visit."""
-    return made_clinic(patients, visits=1.6, drugs=1.31)
-
-
-def made_clinic(patients: int, seed: int = 7, visits: float = 1.0, drugs: float = 1.0) -> FamilySet:
+def made_clinic(patients: int, seed: int = 7) -> FamilySet:
     """Patients keep to a ward; who is chronic comes more often; drugs go by ward and by how ill somebody is."""
     rng = np.random.default_rng(seed)
     chronic, old = rng.random(patients) < 0.3, rng.integers(0, 9, patients)
     region = rng.integers(0, 5, patients)
     sex = rng.integers(0, 2, patients)
     mean = 1.0 + 2.5 * chronic + 0.35 * old
-    visits_of = np.minimum(rng.poisson(visits * mean), 24)
+    visits_of = np.minimum(rng.poisson(mean), 24)
     who = np.repeat(np.arange(patients), visits_of)
     home = region + rng.integers(0, 2, patients)
     follows = np.concatenate([[False], who[1:] == who[:-1]]) if len(who) else np.zeros(0, bool)
@@ -168,7 +163,7 @@ def made_clinic(patients: int, seed: int = 7, visits: float = 1.0, drugs: float 
     start = run[np.flatnonzero(~follows)] if len(who) else run
     day = first_day[who] + run - np.repeat(start, visits_of[visits_of > 0])
     day = np.minimum(day, 729).astype(int)
-    drugs_of = np.minimum(rng.poisson(drugs * (0.6 + 0.7 * severity)), 6)
+    drugs_of = np.minimum(rng.poisson(0.6 + 0.7 * severity), 6)
     visit = np.repeat(np.arange(len(who)), drugs_of)
     why = rng.random(len(visit))
     any_drug = rng.integers(0, DRUGS, len(visit))

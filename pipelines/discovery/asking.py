@@ -22,12 +22,13 @@ from understudy.pipelines.discovery.observing import Looking
 from understudy.pipelines.discovery.tally import COARSE, FINE, UNITS, VALUES, Asked, question_name
 from understudy.pipelines.privacy.events import Approximate, Event, Gaussian
 from understudy.pipelines.privacy.mechanism import PlannedCharge
-from understudy.pipelines.privacy.relation import Budget
+from understudy.pipelines.privacy.relation import Budget, Unit
 from understudy.pipelines.privacy.rounding import planned
 from understudy.pipelines.spec.formats import Form
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.open import OpenColumn
 from understudy.pipelines.spec.protection import DiscoverySpec, SplitBudget, split_budget
+from understudy.pipelines.spec.tree import tree_of
 
 STAGES = ("discover", "discover further")
 KIND = "domain"
@@ -77,7 +78,24 @@ def declaration_of(column: OpenColumn) -> dict[str, Any]:
 
 
 def open_columns(spec: ReleaseSpec) -> dict[str, OpenColumn]:
-    return {name: column for name, column in spec.columns.items() if isinstance(column, OpenColumn)}
+    """By name; those of several tables are called by their table too."""
+    if spec.tables is None:
+        return {name: column for name, column in spec.columns.items() if isinstance(column, OpenColumn)}
+    return {
+        f"{table}.{name}": column
+        for table, declared in spec.tables.items()
+        for name, column in declared.columns.items()
+        if isinstance(column, OpenColumn)
+    }
+
+
+def discovery_unit(spec: ReleaseSpec) -> Unit:
+    """Whose presence is hidden: of several tables a root with everything below it, which may have as many rows of a
+    table as the bounds allow (docs/proofs/discovery.md, step 10)."""
+    if spec.tables is None:
+        return spec.privacy.protected_unit
+    tree = tree_of(spec.tables)
+    return Unit(tree.root.name, max(tree.most_rows(name) for name in tree.names))
 
 
 def subject_of(spec: ReleaseSpec) -> str:
@@ -92,7 +110,7 @@ def first_round(spec: ReleaseSpec, columns: Mapping[str, OpenColumn]) -> Discove
     for name, column in columns.items():
         about = [VALUES] if column.asks & {"kind", "values", "spikes"} else []
         about += [COARSE] if column.asks & {"kind", "bounds", "quantiles"} else []
-        asked.append(OpenQuestion(name, column, _asked(name, column, about)))
+        asked.append(OpenQuestion(name, column, _asked(spec, name, column, about)))
     return _planned(spec, 0, asked)
 
 
@@ -100,20 +118,23 @@ def second_round(
     spec: ReleaseSpec, columns: Mapping[str, OpenColumn], found: Mapping[str, Found]
 ) -> DiscoveryPlan | None:
     """What the first round leaves open; chosen by what was released there, with noise that was fixed before."""
-    asked = further_questions(columns, found)
+    asked = [
+        OpenQuestion(name, columns[name], _asked(spec, name, columns[name], about))
+        for name, about in further_questions(columns, found).items()
+    ]
     return _planned(spec, 1, asked) if asked else None
 
 
-def further_questions(columns: Mapping[str, OpenColumn], found: Mapping[str, Found]) -> list[OpenQuestion]:
+def further_questions(columns: Mapping[str, OpenColumn], found: Mapping[str, Found]) -> dict[str, list[str]]:
     """Of each column that the first round leaves open, what is asked in the second."""
-    asked = []
+    asked = {}
     for name, column in columns.items():
         kind = kind_of(column, found[name])
         about = [VALUES] if kind == "category" and _leaves_much(column, found[name]) else []
         if kind not in (None, "category") and column.asks & {"kind", "bounds", "quantiles"}:
             about += [COARSE, FINE]
         if about:
-            asked.append(OpenQuestion(name, column, _asked(name, column, about)))
+            asked[name] = about
     return asked
 
 
@@ -145,7 +166,7 @@ def _planned(spec: ReleaseSpec, place: int, asked: Sequence[OpenQuestion]) -> Di
         _multiplier(split, place),
         split.own_delta * ROUNDS[place],
         privacy.relation,
-        privacy.protected_unit,
+        discovery_unit(spec),
     )
     return DiscoveryPlan(place, tuple(asked), noise)
 
@@ -162,8 +183,9 @@ def whole_budget(spec: ReleaseSpec) -> Budget:
     return Budget(spec.privacy.epsilon, spec.privacy.delta)
 
 
-def _asked(name: str, column: OpenColumn, about: Sequence[str]) -> Asked:
-    return Asked(Looking(name, column.kind, _form(column), column.longest), tuple(about))
+def _asked(spec: ReleaseSpec, name: str, column: OpenColumn, about: Sequence[str]) -> Asked:
+    table, own = ("", name) if spec.tables is None else tuple(name.split(".", 1))
+    return Asked(Looking(own, column.kind, _form(column), column.longest), tuple(about), table)
 
 
 def _form(column: OpenColumn) -> Form | None:

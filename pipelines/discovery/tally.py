@@ -31,10 +31,12 @@ VALUES, COARSE, FINE = "values", "coarse", "fine"
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked about one column: its `values`, its `coarse` and `fine` cells, or some of these."""
+    """What is asked about one column: its `values`, its `coarse` and `fine` cells, or some of these. `table` is whose
+    column it is, of several."""
 
     looking: Looking
     about: tuple[str, ...]
+    table: str = ""
 
 
 def question_name(place: int, about: str) -> str:

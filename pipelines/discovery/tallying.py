@@ -46,14 +46,15 @@ class DiscoveryView:
 
     def look(self, batch: pa.RecordBatch) -> Seen:
         found, by_slot = self.tally.cells(batch)
-        codes = np.concatenate([_hashed(one, self.key) for one in found], axis=1)
+        none = np.zeros((batch.num_rows, 0), np.uint8)
+        codes = np.concatenate([none, *(hashed_texts(one, self.key) for one in found)], axis=1)
         kept = np.empty((batch.num_rows, len(by_slot)), np.int32)
         for slot, (place, _) in enumerate(self.tally.slots):
             kept[:, slot] = by_slot[slot][found[place].rows]
         return Seen(codes, None, kept)
 
 
-def _hashed(found: Different, key: bytes) -> np.ndarray:
+def hashed_texts(found: Different, key: bytes) -> np.ndarray:
     """(rows, 17) bytes that tell values apart, whatever they are stored as; missing ones by the last byte."""
     offsets, data = text_buffers(found.spelled)
     hashes = hash_texts(offsets, data, key, "discovered")

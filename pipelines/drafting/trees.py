@@ -189,7 +189,7 @@ def _other_keys(facts: TableFacts, by: str | None, known: set[str]) -> str:
 def _without_open(column: DraftedColumn) -> DraftedColumn:
     if column.standing != "open":
         return column
-    why = "nothing is known, and in several tables nothing is bought: declare it to have it copied"
+    why = "nothing is known: declare it, or say `type: discover`, to have it copied"
     return replace(column, body={"type": "text", "action": "drop"}, why=why)
 
 

@@ -45,6 +45,10 @@ class PartPlace(Protocol):
         """Once the release is published; nothing here is needed any more."""
         ...
 
+    def of(self, table: str) -> PartPlace:
+        """Where those of one of several tables wait."""
+        ...
+
 
 @dataclass(frozen=True)
 class FolderOfParts:
@@ -69,6 +73,12 @@ class FolderOfParts:
 
     def clear(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.folder.parent.name.startswith(PARTS):
+            with suppress(OSError):  # others of several tables may be there still
+                self.folder.parent.rmdir()
+
+    def of(self, table: str) -> FolderOfParts:
+        return FolderOfParts(self.folder / table, self.everywhere) if table else self
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +87,7 @@ class MemoryOfParts:
 
     everywhere: bool = False
     packed: dict[int, bytes] = field(default_factory=dict, repr=False)
+    tables: dict[str, MemoryOfParts] = field(default_factory=dict, repr=False)
 
     def get(self, number: int) -> bytes | None:
         return self.packed.get(number)
@@ -86,6 +97,9 @@ class MemoryOfParts:
 
     def clear(self) -> None:
         """They stay as long as the table does."""
+
+    def of(self, table: str) -> MemoryOfParts:
+        return self.tables.setdefault(table, MemoryOfParts()) if table else self
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from understudy.pipelines.discovery.asking import (
     STAGES,
     DiscoveryPlan,
     declaration_of,
+    discovery_unit,
     first_round,
     nominal_events,
     open_columns,
@@ -34,6 +35,7 @@ from understudy.pipelines.discovery.rules import VERSION
 from understudy.pipelines.discovery.tally import Asked
 from understudy.pipelines.discovery.tallying import tally_table
 from understudy.pipelines.discovery.thresholds import grain
+from understudy.pipelines.discovery.tree_tallying import tally_tree
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.accounting import calibrate_gaussian, composed_loss
 from understudy.pipelines.privacy.filters import Filter, needed_filter
@@ -57,10 +59,11 @@ from understudy.pipelines.releasing.domains import (
 from understudy.pipelines.releasing.measuring import contribution_key
 from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.sources.base import Source
+from understudy.pipelines.sources.tree.opening import TreeSource
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.open import ASSUMED_BINS, ASSUMED_VALUES, OpenColumn
 
-OpenSource = Callable[[ReleaseSpec], AbstractContextManager[Source]]
+OpenSource = Callable[[ReleaseSpec], AbstractContextManager[Source | TreeSource]]
 Tallying = Callable[[Source, Sequence[Asked], Unit, bytes], dict[str, Sums]]
 """How the exact sums are found: `tally_table`, or another engine with the same result."""
 
@@ -113,7 +116,7 @@ def before_buying(spec: ReleaseSpec, books: Books) -> Planned:
     )
     charges = (*(PlannedCharge(stage, event) for stage, event in zip(STAGES, events, strict=True)),)
     plan = replace(planned.plan, charges=(*charges, *planned.plan.charges), steps=(step, *planned.plan.steps))
-    return Planned(planned.spec, planned.domain, planned.method, plan)
+    return Planned(planned.spec, planned.domain, planned.method, plan, domains=planned.domains)
 
 
 def _counted(number: int, what: str) -> str:
@@ -176,12 +179,15 @@ def suitable_aside(delta: Decimal, spec: ReleaseSpec) -> Decimal:
 
 @discreet("discover")
 def _buy(
-    spec: ReleaseSpec, plan: DiscoveryPlan, facts: Mapping[str, Any], source: Source, purchases: Purchases,
+    spec: ReleaseSpec, plan: DiscoveryPlan, facts: Mapping[str, Any], source: Source | TreeSource, purchases: Purchases,
     tallying: Tallying,
 ) -> None:  # fmt: skip
     """Sum exactly, and buy the noisy result under the protocol of `privacy.ledger.spend`."""
-    asked = [one.asked for one in plan.columns]
-    sums = tallying(source, asked, spec.privacy.protected_unit, contribution_key(spec))
+    asked, unit = [one.asked for one in plan.columns], discovery_unit(spec)
+    if isinstance(source, TreeSource):
+        sums = tally_tree(source, spec, asked, unit)
+    else:
+        sums = tallying(source, asked, unit, contribution_key(spec))
     noise = plan.noise
     told = {
         "columns": [[one.name, declaration_of(one.column)] for one in plan.columns],
@@ -191,9 +197,10 @@ def _buy(
 
 
 def _facts(spec: ReleaseSpec, price: Priced) -> dict[str, Any]:
-    unit, rest = spec.privacy.protected_unit, price.planned.spec.privacy.budget
+    unit, rest, planned = discovery_unit(spec), price.planned.spec.privacy.budget, price.planned
     noise = calibrate_gaussian(rest) * counts_sensitivity(spec.privacy.relation, 1)
-    sizing = {"noise": noise, "columns": len(price.planned.domain.columns)}
+    domains = planned.domains.values() if spec.tables is not None else [planned.domain]
+    sizing = {"noise": noise, "columns": sum(len(domain.columns) for domain in domains)}
     return {"subject": subject_of(spec), "grain": grain(unit), "sizing": sizing, CLOSING: VERSION}
 
 

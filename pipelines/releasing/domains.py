@@ -54,7 +54,10 @@ class Known:
     @property
     def left_out(self) -> tuple[str, ...]:
         """Columns of which nothing stood above the noise."""
-        return tuple(name for name in self.found if self.spec.columns[name].type == LEFT_OUT["type"])
+        closed = dict(self.spec.columns)
+        for table, declared in (self.spec.tables or {}).items():
+            closed |= {f"{table}.{name}": column for name, column in declared.columns.items()}
+        return tuple(name for name in self.found if closed[name].type == LEFT_OUT["type"])
 
     def planned(self) -> Planned:
         planned = plan_release(self.spec)
@@ -62,7 +65,7 @@ class Known:
             return planned
         plan = replace(planned.plan, steps=(*self._steps(), *planned.plan.steps))
         mids = tuple(charge.mid for charge in self.bought)
-        return Planned(planned.spec, planned.domain, planned.method, plan, mids, self.found)
+        return Planned(planned.spec, planned.domain, planned.method, plan, mids, self.found, planned.domains)
 
     def _steps(self) -> list[str]:
         columns = f"{len(self.found)} column{'s' * (len(self.found) != 1)}"
@@ -174,6 +177,9 @@ def _with_columns(
 ) -> ReleaseSpec:
     tree = spec.model_dump()
     tree["columns"] = {name: columns.get(name, declared) for name, declared in tree["columns"].items()}
+    for table, declared in (tree.get("tables") or {}).items():
+        own = declared["columns"]
+        declared["columns"] = {name: columns.get(f"{table}.{name}", said) for name, said in own.items()}
     tree["privacy"]["discovery"] = discovery
     return ReleaseSpec.model_validate(tree)
 

@@ -1,7 +1,6 @@
-"""A release of several tables, or of a flat one that keeps its entities, once it is measured: generated and checked.
+"""A release of several tables, or of a flat one that keeps its entities, once it is generated: what is checked of it.
 
-Post-processing of released numbers. The random stream is derived from them, so that a run that was killed makes the
-same tables again, with the same keys.
+Post-processing of released numbers. Families that were made in parts (`family_making`) were looked at part by part.
 """
 
 from __future__ import annotations
@@ -16,20 +15,21 @@ import pyarrow as pa
 from understudy.pipelines.counting.lifted import Residuals
 from understudy.pipelines.counting.tree.counting import LocalTree
 from understudy.pipelines.counting.workload import Clique
-from understudy.pipelines.methods.base import Agreement, Progress
-from understudy.pipelines.methods.tree.generating.tables import generate_flat, generate_tables
-from understudy.pipelines.methods.tree.released import ReleasedView, released_tree
+from understudy.pipelines.methods.base import Agreement
+from understudy.pipelines.methods.tree.released import ReleasedTree, ReleasedView, released_tree
 from understudy.pipelines.privacy.measurement import Measurement
-from understudy.pipelines.releasing.making import generation_key
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.sources.tree.opening import tree_of_frames
 from understudy.pipelines.spec.rules import Rule
 from understudy.pipelines.spec.tree import ROWS, Tree
 from understudy.pipelines.table.checks import Checks, HasRows, Verdict, checks_of
 from understudy.pipelines.table.contract import TableContract, contract_of
+from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.modelled import modelled
+from understudy.pipelines.table.part_checks import breaches_in_parts
 from understudy.pipelines.table.rules import broken_rows
-from understudy.pipelines.table.synthetic_tree import Made, SyntheticTree, tables_of
+from understudy.pipelines.table.synthetic import Synthetic
+from understudy.pipelines.table.synthetic_tree import Made, SyntheticTree, seen_families, tables_of
 from understudy.pipelines.table.tree_checks import tree_breaches, tree_checks
 from understudy.pipelines.table.tree_rules import rows_breaking, tree_rules
 
@@ -42,38 +42,45 @@ GAP_SLACK = 0.3
 NOISE_DEVIATIONS = 6
 
 
-def generate_families(measured: Measurement, planned: Planned, roots: int | None, progress: Progress) -> Made:
-    """So many roots with everything below them, by default as many as were measured."""
-    spec, released = planned.spec, released_tree(measured)
-    assert spec.tree is not None
-    stream = np.random.SeedSequence(int(generation_key(measured, spec, planned.domain, roots or 0), 16))
-    types = measured.facts.get("types")
-    progress(0, 1, "")
-    made: Made
-    if spec.tree.is_implied:
-        made = generate_flat(released, spec, planned.domain, roots, stream, types)
-    else:
-        made = generate_tables(released, spec, roots, stream, types)
-    progress(1, 1, "")
-    return made
-
-
 def family_failures(
     made: Made, measured: Measurement, planned: Planned, roots: int | None, verdict: Verdict
 ) -> list[str]:
     """What is broken, in words: the contract of each table, and what holds between them."""
-    spec, types = planned.spec, measured.facts.get("types") or {}
-    assert spec.tree is not None
     failures = []
+    for name, checks in checks_by_table(made, measured, planned, roots).items():
+        synthetic = tables_of(made)[name]
+        broken = (
+            verdict(synthetic.table, checks)
+            if synthetic.seen is None
+            else breaches_in_parts(synthetic.seen.reports, checks, verdict)
+        )
+        failures += [f"{name}.{check}" if name else str(check) for check in broken]
+    if failures:
+        return failures
+    seen = seen_families(made)
+    return failures_between(made, planned) if seen is None else list(seen.between)
+
+
+def checks_by_table(made: Made, measured: Measurement, planned: Planned, roots: int | None) -> dict[str, Checks]:
+    """The contract of each table, as checks; `made` are all its rows or a part of them."""
+    spec, types, found = planned.spec, measured.facts.get("types") or {}, {}
+    assert spec.tree is not None
     for name, synthetic in tables_of(made).items():
         of_table = types.get(name) if isinstance(made, SyntheticTree) else types
         exactly = roots if name == spec.tree.root.name else None
         contract = _keys_may_repeat(contract_of(synthetic.domain, exactly, of_table), spec.tree, name or ROWS)
-        checks = _may_be_empty(checks_of(contract)) if name and name != spec.tree.root.name else checks_of(contract)
-        failures += [f"{name}.{check}" if name else str(check) for check in verdict(synthetic.table, checks)]
-    failures = failures or [f"rule: {rule}: {rows:,} rows break it" for rule, rows in _broken(made, planned) if rows]
-    if failures:
-        return failures
+        checks = checks_of(contract)
+        found[name] = _may_be_empty(checks) if name and name != spec.tree.root.name else checks
+    return found
+
+
+def failures_between(made: Made, planned: Planned) -> list[str]:
+    """What is broken of rules, or else between tables: of all families, or of a part of them, each whole, in memory."""
+    spec = planned.spec
+    assert spec.tree is not None
+    rules = [f"rule: {rule}: {rows:,} rows break it" for rule, rows in _broken(made, planned) if rows]
+    if rules:
+        return rules
     constant = [name for name in spec.privacy.unit.columns or () if name in planned.domain.published_names]
     checks_between = [
         check for check in tree_checks(spec.tree, constant) if _is_published(check.table, check_columns(check), made)
@@ -104,27 +111,37 @@ def check_columns(check: object) -> tuple[str, ...]:
 
 def family_agreements(made: Made, measured: Measurement, planned: Planned) -> list[Agreement]:
     """How far the tables lie from every marginal of every view, counted as private ones are, by the same code."""
-    spec, released = planned.spec, released_tree(measured)
+    released, seen, one = released_tree(measured), seen_families(made), int(measured.facts["ticks"])
+    counted = family_ticks(made, released, planned, one) if seen is None else seen.ticks
+    return [
+        each
+        for view, tables in zip(released.views, counted, strict=True)
+        for each in _of_view(view, [table / one for table in tables], planned.domains)
+    ]
+
+
+def family_ticks(
+    made: Made, released: ReleasedTree, planned: Planned, ticks: int, threads: int | None = None
+) -> tuple[tuple[np.ndarray, ...], ...]:
+    """Of every view, the ticks of every marginal that was asked of it. Those of parts, which hold whole families, add
+    up to those of all."""
+    spec = planned.spec
     assert spec.tree is not None
-    tables = made.shown if not isinstance(made, SyntheticTree) else _by_name(made)
-    ticks = int(measured.facts["ticks"])
-    counted = LocalTree(tree_of_frames(tables, spec), spec.tree, planned.domains, b"synthetic")
-    kept = [Agreement(f"rule: {rule}", 0.0, 0.0) for rule in spec.generate.rules]  # `family_failures` found none broken
-    return [each for view in released.views for each in _of_view(view, counted, ticks)] + kept
+    tables = made.shown if isinstance(made, Synthetic) else _by_name(made)
+    counted = LocalTree(tree_of_frames(tables, spec), spec.tree, planned.domains, b"synthetic", threads=threads)
+    return tuple(tuple(counted.counts(each.view, list(each.view.asked), ticks)) for each in released.views)
 
 
-def _of_view(view: ReleasedView, counted: LocalTree, ticks: int) -> list[Agreement]:
-    asked = list(view.view.asked)
-    found = [table / ticks for table in counted.counts(view.view, asked, ticks)]
+def _of_view(view: ReleasedView, found: Sequence[np.ndarray], domains: Mapping[str, TableDomain]) -> list[Agreement]:
     fitted = max([float(table.sum()) for table in found], default=0.0)
     roots, residuals = max(1.0, view.residuals.total), view.residuals
     return [
         Agreement(
-            view.view.title(clique, counted.domains),
+            view.view.title(clique, domains),
             float(np.abs(table / max(fitted, 1e-9) - residuals.marginal(clique) / roots).sum() / 2),
             _noise(residuals, clique) / roots + _slack(view, clique),
         )
-        for clique, table in zip(asked, found, strict=True)
+        for clique, table in zip(view.view.asked, found, strict=True)
     ]
 
 

@@ -17,7 +17,7 @@ from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.publishing.part_files import PARTS, FolderOfParts, MemoryOfParts, PartPlace
 from understudy.pipelines.publishing.targets.base import open_target, release_id
 from understudy.pipelines.releasing.books import Books
-from understudy.pipelines.releasing.families import generate_families
+from understudy.pipelines.releasing.family_making import families_key, generate_families
 from understudy.pipelines.releasing.making import (
     PartMaker,
     Workers,
@@ -51,7 +51,8 @@ def generate_rows(
     """
     wanted = rows_wanted(rows, planned)
     if planned.spec.tree is not None:
-        return generate_families(measured, planned, wanted, progress)
+        place = place_of(families_key(measured, planned, wanted))
+        return generate_families(measured, planned, wanted, progress, place, workers)
     spec, domain, types = planned.spec, planned.domain, measured.facts.get("types")
     if isinstance(planned.method, InParts):
         total = planned.method.rows_of(measured, spec, domain) if wanted is None else wanted

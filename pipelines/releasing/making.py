@@ -8,12 +8,12 @@ Post-processing of released numbers: the random stream of a part is derived from
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import combinations
-from typing import TypeAlias
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +56,12 @@ class MadePart:
     shown: pa.Table = field(repr=False)
     content: bytes | None = field(default=None, repr=False)
 
+    @property
+    def packed(self) -> bytes:
+        if self.content is None:
+            raise ValueError("the rows of this part lie in its place")
+        return self.content
+
 
 @dataclass(frozen=True, eq=False)
 class PartMaker:
@@ -71,27 +77,24 @@ class PartMaker:
     rules: tuple[Rule, ...]
     place: PartPlace | None
 
+    def elsewhere(self) -> PartMaker:
+        return replace(self, place=None)
+
+    def lies(self, number: int) -> bool:
+        return self.place is not None and self.place.get(number) is not None
+
     def make(self, number: int) -> MadePart:
         """As it lies in its place or, if it does not, drawn and put there; without a place it is handed back."""
         content = None if self.place is None else self.place.get(number)
         drawn = content is None
         part = self.draw(number) if content is None else unpacked(content)
-        content = packed(part) if content is None else content
-        synthetic = Synthetic(part, self.domain)
-        found = MadePart(
-            number,
-            PartFile.of(content),
-            count_items([synthetic.codes], Tally.add, self.domain.sizes, self.cliques, threads=1),
-            tuple(int(broken_rows(rule, synthetic.modelled, self.domain).sum()) for rule in self.rules),
-            report_of(part, self.checks),
-            _copied(part.slice(0, -(-SHOWN_ROWS // len(self.sizes)))),
-        )
+        found = looked_at(part, number, content, self.domain, self.cliques, self.checks, self.rules, len(self.sizes))
         if self.place is None:
-            return replace(found, content=content)
+            return found
         if drawn:
-            self.place.put(number, content)
+            self.place.put(number, found.packed)
             fault_point("part_kept")
-        return found
+        return replace(found, content=None)
 
     def draw(self, number: int) -> pa.Table:
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number + 1,)))
@@ -99,14 +102,59 @@ class PartMaker:
         return finished(part, self.domain, self.types, rng).combine_chunks()
 
 
-Workers: TypeAlias = Callable[[PartMaker, Sequence[int]], Iterable[MadePart]]
-"""Makes the parts of these numbers, in any order. `PartMaker.place` is None in what comes from workers that do not see
-the place: whoever asked keeps what they hand back."""
+Part = TypeVar("Part")
+PartOut = TypeVar("PartOut", covariant=True)
 
 
-def by_threads(maker: PartMaker, numbers: Sequence[int]) -> Iterator[MadePart]:
+class Maker(Protocol[PartOut]):
+    """Everything that makes part n, wherever that is done. It can be pickled."""
+
+    @property
+    def place(self) -> PartPlace | None: ...
+
+    def make(self, number: int) -> PartOut: ...
+
+    def lies(self, number: int) -> bool:
+        """Whether that part lies in its place already."""
+        ...
+
+    def elsewhere(self) -> Self:
+        """The same for whoever does not see the place: parts are handed back, and whoever asked keeps them."""
+        ...
+
+
+class Workers(Protocol):
+    """Makes the parts of these numbers, in any order."""
+
+    def __call__(self, maker: Maker[Part], numbers: Sequence[int]) -> Iterable[Part]: ...
+
+
+def by_threads(maker: Maker[Part], numbers: Sequence[int]) -> Iterator[Part]:
     with ThreadPoolExecutor(min(usable_cores(), len(numbers))) as pool:
         yield from pool.map(maker.make, numbers)
+
+
+def looked_at(
+    part: pa.Table,
+    number: int,
+    content: bytes | None,
+    domain: TableDomain,
+    cliques: Sequence[Clique],
+    checks: Checks,
+    rules: Sequence[Rule],
+    parts: int,
+) -> MadePart:
+    """What is known of a part of a table, with its packed rows; `content` are these, if it was read from them."""
+    content, synthetic = packed(part) if content is None else content, Synthetic(part, domain)
+    return MadePart(
+        number,
+        PartFile.of(content),
+        count_items([synthetic.codes], Tally.add, domain.sizes, cliques, threads=1),
+        tuple(int(broken_rows(rule, synthetic.modelled, domain).sum()) for rule in rules),
+        report_of(part, checks),
+        _copied(part.slice(0, -(-SHOWN_ROWS // parts))),
+        content,
+    )
 
 
 def made_in_parts(
@@ -123,13 +171,24 @@ def made_in_parts(
         made[part.number] = replace(part, content=None, counts=[])
         done, total = sum(maker.sizes[number] for number in made), sum(maker.sizes)
         progress(done, total, f"{done:,} of {total:,} rows made")
-    parts = [made[number] for number in range(len(maker.sizes))]
-    broken = tuple(sum(part.broken[rule] for part in parts) for rule in range(len(maker.rules)))
-    seen = Seen(dict(zip(maker.cliques, counts, strict=True)), broken, tuple(part.report for part in parts))
+    return table_of_parts(made, counts, maker.cliques, maker.domain, place)
+
+
+def table_of_parts(
+    made: Mapping[int, MadePart],
+    counts: Sequence[np.ndarray],
+    cliques: Sequence[Clique],
+    domain: TableDomain,
+    place: PartPlace,
+) -> Synthetic:
+    """The table that all parts are, which lie in a place; `counts` are of all of them."""
+    parts = [made[number] for number in range(len(made))]
+    broken = tuple(sum(each) for each in zip(*(part.broken for part in parts), strict=True))
+    seen = Seen(dict(zip(cliques, counts, strict=True)), broken, tuple(part.report for part in parts))
     shown = pa.concat_tables([part.shown for part in parts])
     rows = tuple(part.report.rows for part in parts)
     kept = KeptParts.at(place, shown.schema, rows, tuple(part.file for part in parts))
-    return Synthetic(shown, maker.domain, kept, seen)
+    return Synthetic(shown, domain, kept, seen)
 
 
 def counted_cliques(domain: TableDomain, compared: Sequence[Clique]) -> tuple[Clique, ...]:

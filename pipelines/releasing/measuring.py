@@ -11,10 +11,13 @@ from typing import Any
 
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.counting.tree.counting import LocalTree
+from understudy.pipelines.discovery.tally import Tally
+from understudy.pipelines.discovery.tree_tallying import attribution_key, open_words
 from understudy.pipelines.methods.base import PrivateTable
 from understudy.pipelines.methods.tree.measure import measure_tree
 from understudy.pipelines.privacy.ledger.spend import EventCallback, Purchases
 from understudy.pipelines.privacy.measurement import Measurement
+from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.releasing.approving import Approval, remembering
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.discretion import discreet
@@ -72,11 +75,18 @@ def counted_here(source: Source, planned: Planned) -> PrivateTable:
 
 @discreet("normalize")
 def counted_tree(source: TreeSource, planned: Planned) -> LocalTree:
-    """The tables as codes, attributed to their roots and bounded when they are first counted."""
+    """The tables as codes, attributed to their roots and bounded when they are first counted.
+
+    A release that bought what its columns can hold attributes rows as it did when it bought that.
+    """
     spec = planned.spec
     assert spec.tree is not None
     ids_are_text = spec.privacy.protected_unit.ids_are_text
-    return LocalTree(source, spec.tree, planned.domains, contribution_key(spec), ids_are_text)
+    if spec.tables is None or not planned.bought:
+        return LocalTree(source, spec.tree, planned.domains, contribution_key(spec), ids_are_text)
+    key, nothing = attribution_key(spec), {name: Tally((), Unit()) for name in spec.tree.names}
+    beside = open_words(spec, planned.discovered, key, nothing)
+    return LocalTree(source, spec.tree, planned.domains, key, ids_are_text, beside=beside)
 
 
 def contribution_key(spec: ReleaseSpec) -> bytes:

@@ -55,8 +55,9 @@ def publish_recorded(
     published = target.publish(release)
     fault_point("published_unrecorded")
     ledger.record_publication(account, mids, manifest.release_id, published.manifest_sha256)
-    if isinstance(release.rows, KeptParts):
-        release.rows.place.clear()
+    for rows in release.tables.values():
+        if isinstance(rows, KeptParts):
+            rows.place.clear()
     return published
 
 

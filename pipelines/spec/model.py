@@ -229,18 +229,12 @@ def _check_tables(spec: ReleaseSpec, tables: dict[str, TableSpec]) -> None:
         raise ValueError(f"privacy.unit of several tables is the root, {root.name}, and nothing else")
     if spec.rolling is not None and spec.rolling.column is not None:
         raise ValueError("rolling.column is of one table; name the state of all tables by source.snapshot")
-    if spec.privacy.quality is not None or spec.privacy.discovery is not None:
-        raise ValueError("privacy.quality and privacy.discovery are for a release of one table")
+    if spec.privacy.quality is not None:
+        raise ValueError("privacy.quality is for a release of one table")
     if spec.generate.denoise or spec.generate.image:
         raise ValueError("generate.denoise and generate.image are for the method mixing")
     if spec.source.snapshot == THE_TABLE or spec.source.version is not None:
         raise ValueError("several tables have no version in common; name their state by source.snapshot yourself")
-    _check_engine(spec)
-
-
-def _check_engine(spec: ReleaseSpec) -> None:
-    if spec.compute.engine == "dask":
-        raise ValueError("trees of tables are counted in one process; leave compute.engine out")
 
 
 def _check_entities(spec: ReleaseSpec) -> None:
@@ -248,7 +242,6 @@ def _check_entities(spec: ReleaseSpec) -> None:
     unit = spec.privacy.unit
     if not unit.keeps_entities:
         return
-    _check_engine(spec)
     if spec.method.name != "privpgd":
         raise ValueError(f"unit.columns and unit.order_by are for the method privpgd, not {spec.method.name}")
     if spec.privacy.quality is not None:
@@ -260,8 +253,6 @@ def _check_entities(spec: ReleaseSpec) -> None:
     for name, column in spec.columns.items():
         if isinstance(column, LaterColumn) and (name in unit.columns) != (column.after in unit.columns):
             raise ValueError(f"{name!r} comes after {column.after!r}: both are of the entity, or neither is")
-        if column.type == "discover":
-            raise ValueError(f"{name!r}: columns that are left open are for a table that does not keep its entities")
     if all(column.type in ("identifier", "text", "derived", "lookup") for column in left.values()):
         raise ValueError("unit.columns leaves the rows no column of their own")
     if unit.order_by is not None:

@@ -107,9 +107,8 @@ class TableSpec(Public):
         if self.parent is not None and self.parent.by == self.key:
             raise ValueError("key and parent.by are one column; a table without tables below it needs no key")
         for name, column in self.columns.items():
-            if isinstance(column, TensorColumn | OpenColumn):
-                kind = "tensors" if isinstance(column, TensorColumn) else "columns that are left open"
-                raise ValueError(f"{name!r}: {kind} cannot be copied in a release of several tables")
+            if isinstance(column, TensorColumn):
+                raise ValueError(f"{name!r}: tensors cannot be copied in a release of several tables")
         for name in self.key_columns:
             if not isinstance(self.columns.get(name, IdentifierColumn(type="identifier")), IdentifierColumn):
                 raise ValueError(f"the key column {name!r} cannot be modelled; leave it out of `columns`")
@@ -241,6 +240,8 @@ def checked_columns(columns: Any) -> Any:
 
 def check_order(order_by: str, columns: Mapping[str, Any]) -> None:
     column = columns.get(order_by)
+    if isinstance(column, OpenColumn):
+        raise ValueError(f"order_by names {order_by!r}, whose bounds are left open; say them, they order what is read")
     if not isinstance(column, DateColumn | DatetimeColumn | IntegerColumn | NumberColumn):
         raise ValueError(f"order_by names {order_by!r}, which is no date, datetime or number of the table")
     if isinstance(column, DatetimeColumn) and column.parts:

@@ -25,20 +25,36 @@ class Seen:
     reports: tuple[PartReport, ...] = field(repr=False)
 
 
+@dataclass(frozen=True, eq=False)
+class SeenFamilies:
+    """Of families that were made in parts, each whole: what is broken between their tables, in words, and exact ticks
+    of every marginal of every view, over all parts."""
+
+    between: tuple[str, ...]
+    ticks: tuple[tuple[np.ndarray, ...], ...] = field(repr=False)
+
+
 class Synthetic:
     """Rows made from released numbers alone, hence public. `parts` is what is published.
 
     `shown` are rows to look at: all of a table that is one part, of others some from every part. `modelled` and `codes`
-    are of those; what holds for all rows is in `seen`, or computed by whoever has only one part.
+    are of those; what holds for all rows is in `seen`, or computed by whoever has only one part. `families` is of a
+    table that keeps its entities.
     """
 
     def __init__(
-        self, shown: pa.Table, domain: TableDomain, parts: Parts | None = None, seen: Seen | None = None
+        self,
+        shown: pa.Table,
+        domain: TableDomain,
+        parts: Parts | None = None,
+        seen: Seen | None = None,
+        families: SeenFamilies | None = None,
     ) -> None:
         self.shown = shown
         self.domain = domain
         self.parts = Parts.of(shown) if parts is None else parts
         self.seen = seen
+        self.families = families
 
     @property
     def rows(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from understudy.pipelines.table.synthetic import Synthetic
+from understudy.pipelines.table.synthetic import SeenFamilies, Synthetic
 
 
 @dataclass(frozen=True, eq=False)
@@ -14,6 +14,7 @@ class SyntheticTree:
     """Published rows by table, in the order of the tree: the root first, parents before children."""
 
     tables: Mapping[str, Synthetic]
+    seen: SeenFamilies | None = None
 
     @property
     def rows(self) -> int:
@@ -28,3 +29,8 @@ Made: TypeAlias = Synthetic | SyntheticTree
 def tables_of(made: Made) -> Mapping[str, Synthetic]:
     """By name; a table that is alone has the empty one."""
     return made.tables if isinstance(made, SyntheticTree) else {"": made}
+
+
+def seen_families(made: Made) -> SeenFamilies | None:
+    """What was found of them when they were made, where that was in parts."""
+    return made.seen if isinstance(made, SyntheticTree) else made.families

@@ -9,13 +9,12 @@ keeps them, so that no directory need be shared. All of it is synthetic, made of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 
 import dask
 from distributed import Client, Future, as_completed
 
-from understudy.pipelines.releasing.making import MadePart, PartMaker, Workers
+from understudy.pipelines.releasing.making import Maker, Part, Workers
 from understudy.tasks.engines.dask_counting import client_of
 
 LARGE_GRAPH = {"distributed.admin.large-graph-warning-threshold": "1GB"}
@@ -25,15 +24,15 @@ MOST_AHEAD = 4
 
 
 def by_dask(scheduler: str | None) -> Workers:
-    def workers(maker: PartMaker, numbers: Sequence[int]) -> Iterator[MadePart]:
+    def workers(maker: Maker[Part], numbers: Sequence[int]) -> Iterator[Part]:
         place = maker.place
         elsewhere = scheduler is not None and place is not None and not place.everywhere
-        left = [number for number in numbers if elsewhere and place is not None and place.get(number) is not None]
+        left = [number for number in numbers if elsewhere and maker.lies(number)]
         yield from map(maker.make, left)  # what a killed run left lies here, where workers do not see it
         waiting = (number for number in numbers if number not in left)
         with client_of(scheduler, "made the synthetic table") as client, dask.config.set(LARGE_GRAPH):
             # A task and not scattered data: it is made again should every worker that has it be lost.
-            shared = client.submit(_handed_out, replace(maker, place=None) if elsewhere else maker, pure=False)
+            shared = client.submit(_handed_out, maker.elsewhere() if elsewhere else maker, pure=False)
             ahead = MOST_AHEAD * max(1, sum(client.nthreads().values()))
             running = as_completed(_submitted(client, shared, islice(waiting, ahead)))
             for future in running:
@@ -44,11 +43,11 @@ def by_dask(scheduler: str | None) -> Workers:
     return workers
 
 
-def make_part(maker: PartMaker, number: int) -> MadePart:
+def make_part(maker: Maker[Part], number: int) -> Part:
     return maker.make(number)
 
 
-def _handed_out(maker: PartMaker) -> PartMaker:
+def _handed_out(maker: Maker[Part]) -> Maker[Part]:
     return maker
 
 

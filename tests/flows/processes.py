@@ -12,8 +12,9 @@ from pathlib import Path
 from prefect.settings import PREFECT_API_URL
 
 
-def run_command(folder: Path, home: Path, *words: object, fault: str = "") -> int:
-    """Run to the end or to the kill at a fault point; output goes to run.log and temporary files to tmp in `folder`."""
+def run_command(folder: Path, home: Path, *words: object, fault: str = "", first: str = "pass") -> int:
+    """Run to the end or to the kill at a fault point; output goes to run.log and temporary files to tmp in `folder`.
+    `first` is what the process does before it is the command."""
     (folder / "tmp").mkdir(exist_ok=True)
     environment = os.environ | {
         "UNDERSTUDY_HOME": str(home),
@@ -23,7 +24,8 @@ def run_command(folder: Path, home: Path, *words: object, fault: str = "") -> in
         "PREFECT_LOGGING_LEVEL": "DEBUG",
         "TMPDIR": str(folder / "tmp"),
     }
-    command = [sys.executable, "-m", "understudy.cli.main", *(str(word) for word in words)]
+    act = f"{first}\nfrom understudy.cli.main import main\nmain()"
+    command = [sys.executable, "-c", act, *(str(word) for word in words)]
     with (folder / "run.log").open("ab") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
         code = process.wait(timeout=400)

@@ -19,6 +19,7 @@ from tests.trees import clinic
 from tests.warehouse import Warehouse
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.publishing.manifest import TableFact
+from understudy.pipelines.publishing.part_files import FolderOfParts, KeptParts, PartFile, PartPlace, packed
 from understudy.pipelines.publishing.signing import SigningKey
 from understudy.pipelines.publishing.targets import mysql_table
 from understudy.pipelines.publishing.targets.base import PreparedRelease, check_target, open_target
@@ -47,6 +48,21 @@ def family(
     first, *more = (Parts.of(rows[name]) for name in tables)
     manifest = alone.manifest.model_copy(update={"tables": tuple(facts)})
     return replace(alone, manifest=manifest, rows=first, more=tuple(more))
+
+
+def in_parts(release: PreparedRelease, place: PartPlace) -> PreparedRelease:
+    """The same release, whose tables lie in two parts each where they wait for publication."""
+
+    def kept(name: str, rows: pa.Table) -> KeptParts:
+        parts = [rows.slice(0, 1), rows.slice(1)]
+        files = []
+        for number, part in enumerate(parts):
+            place.of(name).put(number, packed(part))
+            files.append(PartFile.of(packed(part)))
+        return KeptParts.at(place.of(name), rows.schema, tuple(part.num_rows for part in parts), tuple(files))
+
+    first, *more = (kept(name, rows.table()) for name, rows in release.tables.items())
+    return replace(release, rows=first, more=tuple(more))
 
 
 def held(release: PreparedRelease) -> dict[str, Any]:
@@ -110,7 +126,10 @@ class _Trees(ABC):
             assert self.shown(place) == held(family(2)), f"not mended after a kill at line {line} of {lines}"
 
     def _publish(self, place: Path) -> None:
-        self.open(place).publish(family(2))
+        self.open(place).publish(self.second(place))
+
+    def second(self, place: Path) -> PreparedRelease:
+        return family(2)
 
 
 class TestDirectory(_Trees):
@@ -119,6 +138,13 @@ class TestDirectory(_Trees):
 
     def where(self, place: Path) -> str:
         return str(place / "releases" / "contract")
+
+
+class TestDirectoryInParts(TestDirectory):
+    def second(self, place: Path) -> PreparedRelease:
+        release = family(2)
+        waiting = self.open(place).part_place(release.manifest.name, release.manifest.release_id, "k" * 64)
+        return in_parts(release, waiting)
 
 
 class TestDuckDB(_Trees):
@@ -137,6 +163,11 @@ class TestDuckDB(_Trees):
             self.open(place).publish(family(1))
         with duckdb.connect(place / "out.duckdb") as connection:
             assert connection.execute("SELECT theirs FROM copies_people").fetchall() == [(42,)]
+
+
+class TestDuckDBInParts(TestDuckDB):
+    def second(self, place: Path) -> PreparedRelease:
+        return in_parts(family(2), FolderOfParts(place / "waiting"))
 
 
 class TestSQLite(_Trees):

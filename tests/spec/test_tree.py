@@ -98,7 +98,6 @@ def test_a_table_of_two_parents_is_refused_with_the_reason():
         ({"visits": {"share": 0.6}, "drugs": {"share": 0.6}}, "leave nothing of the budget"),
         ({"drugs": {"columns": {"visit_id": {"type": "integer", "min": 0, "max": 9}}}}, "cannot be modelled"),
         ({"drugs": {"columns": {}}}, "no column is modelled"),
-        ({"drugs": {"columns": {"drug": {"type": "discover"}}}}, "left open"),
         ({"columns": {"a": {"type": "boolean"}}}, "drop `columns`"),
         ({"method": {"name": "gaussian"}}, "by the method privpgd only"),
         ({"source": {**CLINIC["source"], "table": "patients"}}, "source.table is of one table"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.sources.pinning import changed
 from understudy.pipelines.sources.tree.bounding import BoundedTree, bound_tree
 from understudy.pipelines.sources.tree.opening import TreeSource
+from understudy.pipelines.sources.tree.rows import Beside
 from understudy.pipelines.spec.tree import Tree
 from understudy.pipelines.table.domain import TableDomain
 
@@ -34,6 +35,7 @@ class LocalTree:
     ids_are_text: bool = False
     threads: int | None = None
     timed: Timed = lambda what, seconds: None
+    beside: Mapping[str, Beside] = field(default_factory=dict)
 
     def counts(self, view: View, cliques: Sequence[Clique], ticks: int) -> list[np.ndarray]:
         """Exact ticks of some cliques of a view's columns (beyond them: `SeenTree`), at so many to a root."""
@@ -54,7 +56,9 @@ class LocalTree:
             started = now
 
         tables = self.source.tables
-        found = bound_tree(self.tree, tables, self.domains, self.key, self.ids_are_text, self._threads, told)
+        found = bound_tree(
+            self.tree, tables, self.domains, self.key, self.ids_are_text, self._threads, told, self.beside
+        )
         if self.source.snapshot_id() != first:
             raise changed("the tables")
         return found

@@ -60,6 +60,9 @@ class StoreOfParts:
     def clear(self) -> None:
         """They are the release's now."""
 
+    def of(self, table: str) -> StoreOfParts:
+        return StoreOfParts(self.uri, f"{self.folder}/{table}") if table else self
+
     @property
     def _store(self) -> Any:
         return open_store(self.uri, "publish.to")[0]

@@ -23,13 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
 from understudy.pipelines.sources.base import Source
 from understudy.pipelines.sources.hashing import Hashes
 from understudy.pipelines.sources.tree.keys import NOBODY, KeyIndex, is_repeated, sorted_by_hash
-from understudy.pipelines.sources.tree.rows import Reader, TreeRows
+from understudy.pipelines.sources.tree.rows import Beside, Reader, TreeRows
 from understudy.pipelines.spec.tree import Tree, TreeTable
 from understudy.pipelines.table.domain import TableDomain
 
@@ -39,12 +40,13 @@ Told = Callable[[str], None]
 @dataclass(frozen=True, eq=False)
 class BoundedTable:
     """What is kept of a table. Rows of one parent lie together and in order; `parent` and `root` are the places of a
-    row's parent and root, `order` the value that orders it."""
+    row's parent and root, `order` the value that orders it, `beside` what is kept beside the codes, if anything is."""
 
     codes: np.ndarray
     parent: np.ndarray | None
     root: np.ndarray
     order: np.ndarray | None = None
+    beside: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -76,8 +78,10 @@ def bound_tree(
     ids_are_text: bool,
     threads: int,
     told: Told = lambda stage: None,
+    beside: Mapping[str, Beside] = MappingProxyType({}),
 ) -> BoundedTree:
-    """Read every table once, parents first; `told` hears what was done, for whoever takes the time."""
+    """Read every table once, parents first; `told` hears what was done, for whoever takes the time. `beside` says by
+    table what more is kept of each row."""
     found: dict[str, BoundedTable] = {}
     owners: dict[str, KeyIndex] = {}
     for table in tree.tables:
@@ -90,6 +94,7 @@ def bound_tree(
             table.by,
             None if table.parent is None else owners[table.parent],
             None if table.order_by is None else domain.columns[domain.index(table.order_by)],
+            beside.get(table.name),
         )
         rows = reader.read(sources[table.name], threads)
         told(f"read {table.name}")
@@ -112,7 +117,8 @@ def _roots(rows: TreeRows, hash_key: bytes) -> tuple[BoundedTable, KeyIndex]:
     order = _least_first(rows.key, order, repeated, lambda some: [rows.ranks(some, hash_key)])[~repeated]
     codes, keys = rows.codes[order], rows.key[order]
     places = np.arange(len(order), dtype=_place_type(len(order)))
-    return BoundedTable(codes, None, places), KeyIndex.of(keys, places)
+    beside = None if rows.beside is None else rows.beside[order]
+    return BoundedTable(codes, None, places, None, beside), KeyIndex.of(keys, places)
 
 
 def _bounded(rows: TreeRows, max_rows: int, above: BoundedTable, hash_key: bytes) -> tuple[BoundedTable, np.ndarray]:
@@ -124,7 +130,8 @@ def _bounded(rows: TreeRows, max_rows: int, above: BoundedTable, hash_key: bytes
     if len(parent) and np.bincount(parent).max() > max_rows:
         raise ValueError("a row has more rows below it than its bound")  # what the sensitivity rests on
     values = None if rows.order is None else rows.order[order]
-    return BoundedTable(rows.codes[order], parent, above.root[parent], values), order
+    beside = None if rows.beside is None else rows.beside[order]
+    return BoundedTable(rows.codes[order], parent, above.root[parent], values, beside), order
 
 
 def _within_bound(rows: TreeRows, max_rows: int, parents: int, hash_key: bytes) -> np.ndarray:

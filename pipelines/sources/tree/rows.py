@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,21 @@ from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.reading.values import read_numbers
 
 
+class Beside(Protocol):
+    """How rows are told apart where columns were, or still are, open: by what these hold, and by the codes of the
+    others (`known`), so that the same rows are kept before and after it is known what open columns can hold."""
+
+    @property
+    def columns(self) -> Sequence[str]: ...
+
+    @property
+    def known(self) -> Sequence[str]: ...
+
+    def look(self, batch: pa.RecordBatch, codes: np.ndarray) -> tuple[np.ndarray, Hashes]:
+        """Of every row some numbers that are kept, and a keyed hash of its open values and its codes of the others."""
+        ...
+
+
 @dataclass(frozen=True)
 class Reader:
     """What is read of a table: `by` names the row of `parents` that a row belongs to, `key` the row itself, if rows of
@@ -33,11 +49,13 @@ class Reader:
     by: str | None = None
     parents: KeyIndex | None = None
     order: DomainColumn | None = None
+    beside: Beside | None = None
 
     @property
     def columns(self) -> list[str]:
         named = (name for name in (self.key, self.by) if name is not None)
-        return list(dict.fromkeys([*self.domain.counted_names, *named]))
+        more = () if self.beside is None else self.beside.columns
+        return list(dict.fromkeys([*self.domain.counted_names, *more, *named]))
 
     @property
     def type(self) -> np.dtype:
@@ -66,7 +84,11 @@ class Reader:
         order = None
         if self.order is not None:
             order = order_values(read_numbers(batch.column(self.order.name), self.order), self.order)
-        return TreeRows(codes, parent, has_key, key, order)
+        beside, words = None, None
+        if self.beside is not None:
+            told = [place for place, name in enumerate(self.domain.names) if name in self.beside.known]
+            beside, words = self.beside.look(batch, codes[:, told].astype(np.int32))
+        return TreeRows(codes, parent, has_key, key, order, beside, words)
 
     def _ids(self, batch: pa.RecordBatch, column: str) -> tuple[np.ndarray, Hashes]:
         return read_ids(batch.column(column), self.ids_are_text, self.hash_key, across_types=True)
@@ -74,13 +96,16 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class TreeRows:
-    """Rows of a table. `parent` is the place of each one's parent; `has_key` and `key` are its own key."""
+    """Rows of a table. `parent` is the place of each one's parent; `has_key` and `key` are its own key; `beside` is
+    kept beside the codes, and `words` tell rows apart in their place."""
 
     codes: np.ndarray
     parent: np.ndarray | None
     has_key: np.ndarray | None
     key: Hashes | None
     order: np.ndarray | None
+    beside: np.ndarray | None = None
+    words: Hashes | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -92,12 +117,19 @@ class TreeRows:
             None if self.has_key is None else self.has_key[rows],
             None if self.key is None else self.key[rows],
             None if self.order is None else self.order[rows],
+            None if self.beside is None else self.beside[rows],
+            None if self.words is None else self.words[rows],
         )
 
     def ranks(self, rows: np.ndarray, hash_key: bytes) -> Hashes:
         """By which some of the rows are told apart: the keyed hash of everything that is kept of each."""
-        width = self.codes.shape[1] * self.codes.itemsize
-        parts = [np.ascontiguousarray(self.codes[rows]).view(np.uint8).reshape(len(rows), width)]
+        parts = []
+        if self.words is None:
+            width = self.codes.shape[1] * self.codes.itemsize
+            parts.append(np.ascontiguousarray(self.codes[rows]).view(np.uint8).reshape(len(rows), width))
+        else:
+            halves = self.words.high[rows], self.words.low[rows]
+            parts += [np.ascontiguousarray(half).view(np.uint8).reshape(len(rows), 8) for half in halves]
         if self.order is not None:
             parts.append(np.ascontiguousarray(self.order[rows]).view(np.uint8).reshape(len(rows), 8))
         if self.key is not None and self.has_key is not None:
@@ -115,6 +147,8 @@ class TreeRows:
         known = [each.has_key for each in several if each.has_key is not None]
         keys = [each.key for each in several if each.key is not None]
         orders = [each.order for each in several if each.order is not None]
+        beside = [each.beside for each in several if each.beside is not None]
+        words = [each.words for each in several if each.words is not None]
         place = np.zeros(0, np.int64 if reader.parents is None else reader.parents.rows.dtype)
         return TreeRows(
             codes,
@@ -122,6 +156,8 @@ class TreeRows:
             None if reader.key is None else np.concatenate([np.zeros(0, np.bool_), *known]),
             None if reader.key is None else Hashes.joined(keys),
             None if reader.order is None else np.concatenate([np.zeros(0), *orders]),
+            np.concatenate(beside) if beside else None,
+            Hashes.joined(words) if words else None,
         )
 
 

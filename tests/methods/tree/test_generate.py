@@ -11,7 +11,8 @@ from tests.methods.tree.released_trees import made_tree, released_from, rows_abo
 from tests.trees import domains_of, flat
 from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
 from understudy.pipelines.methods.privpgd.problem import GenerationError
-from understudy.pipelines.methods.tree.generating.generate import generate_parts, generate_tree
+from understudy.pipelines.methods.tree.generating import family_parts
+from understudy.pipelines.methods.tree.generating.generate import generate_tree
 from understudy.pipelines.methods.tree.generating.tree_codes import TreeCodes
 from understudy.pipelines.spec.tree import Tree
 from understudy.pipelines.table.domain import TableDomain
@@ -147,12 +148,16 @@ def test_a_run_repeats_for_its_stream_and_for_no_other() -> None:
     assert not np.array_equal(one.codes["patients"], other.codes["patients"])
 
 
-def test_parts_together_are_one_sound_tree_of_as_many_roots() -> None:
+def test_parts_are_sound_trees_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(10)
     spec, domains, made = small_clinic(300, rng)
     assert spec.tree is not None
     released = released_from(made, spec, 1.0, rng)
-    parts = list(generate_parts(released, domains, 250, np.random.SeedSequence(11), QUICK, most_roots=100))
+    monkeypatch.setattr(family_parts, "MOST_ROOTS", 100)
+    sizes = family_parts.family_parts(released, domains, 250)
+    assert sizes == (83, 83, 84)
+    streams = np.random.SeedSequence(11).spawn(3)
+    parts = [generate_tree(released, domains, *each, QUICK) for each in zip(sizes, streams, strict=True)]
     assert [part.rows("patients") for part in parts] == [83, 83, 84]
     for part in parts:
         check(part, spec.tree, domains)

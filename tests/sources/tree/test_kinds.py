@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import sqlite3
 from collections.abc import Callable
@@ -15,6 +16,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from tests.lakehouse import catalogue_in, write_iceberg
+from tests.mariadb import MariaDB, new_mariadb
 from tests.postgres import new_database
 from tests.tree_oracle import KEY, NAMES, Rows, arrow, spelled, without_root
 from tests.trees import CLINIC, domains_of
@@ -63,6 +66,42 @@ def as_parquet(folder: Path, name: str, rows: list[dict[str, Any]]) -> Told:
     return {"uri": f"{name}.parquet"}
 
 
+def as_csv_folder(folder: Path, name: str, rows: list[dict[str, Any]]) -> Told:
+    table = arrow(rows, name)
+    (folder / name).mkdir(exist_ok=True)
+    for number, part in enumerate((table.slice(0, len(rows) // 2), table.slice(len(rows) // 2))):
+        with gzip.open(folder / name / f"{number}.csv.gz", "wb") as file:
+            pyarrow.csv.write_csv(part, file)
+    return {"uri": f"{name}/*.csv.gz"}
+
+
+def as_delta(folder: Path, name: str, rows: list[dict[str, Any]]) -> Told:
+    from deltalake import write_deltalake
+
+    write_deltalake(folder / name, arrow(rows, name), mode="overwrite")
+    return {"uri": f"delta:///{name}"}
+
+
+def as_iceberg(folder: Path, name: str, rows: list[dict[str, Any]]) -> Told:
+    write_iceberg(arrow(rows, name), f"hospital.{name}")
+    return {"uri": "iceberg://lake", "table": f"hospital.{name}"}
+
+
+def as_sqlite_file(folder: Path, name: str, rows: list[dict[str, Any]]) -> Told:
+    as_sqlite(folder, name, rows)
+    return {"uri": "sqlite:///clinic.db", "table": name}
+
+
+def as_mariadb(folder: Path, name: str, rows: list[dict[str, Any]]) -> Told:
+    server = MariaDB(*(folder / "mariadb").read_text().split()) if (folder / "mariadb").exists() else new_mariadb()
+    (folder / "mariadb").write_text(f"{server.socket} {server.name}")
+    names = NAMES[name]
+    columns = ", ".join(f"{column} {'integer' if column == 'age' else 'varchar(20)'}" for column in names)
+    server.execute(f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} ({columns})")
+    server.insert(name, [[row[column] for column in names] for row in rows])
+    return {"uri": server.uri, "table": name}
+
+
 def as_duckdb(folder: Path, name: str, rows: list[dict[str, Any]]) -> Told:
     table = arrow(rows, name)
     with duckdb.connect(folder / "clinic.duckdb") as connection:
@@ -101,7 +140,10 @@ KINDS: dict[str, tuple[Callable[..., Told], ...]] = {
     "duckdb": (as_duckdb,) * 3,
     "sqlite": (as_sqlite,) * 3,
     "postgresql": (as_postgresql,) * 3,
+    "mariadb": (as_mariadb,) * 3,
     "of three kinds": (as_postgresql, as_csv, as_duckdb),
+    "of two lakehouses": (as_delta, as_iceberg, as_iceberg),
+    "of files and tables": (as_csv_folder, as_delta, as_sqlite_file),
     "of three others": (as_parquet, as_sqlite, as_postgresql),
 }
 
@@ -112,6 +154,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pg").write_text(url)
     monkeypatch.setenv("TREE_PG", url)
     monkeypatch.setenv("TREE_SQLITE", f"sqlite:///{tmp_path}/clinic.db")
+    catalogue_in(tmp_path, monkeypatch)
     return tmp_path
 
 

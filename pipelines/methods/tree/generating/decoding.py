@@ -1,7 +1,8 @@
 """Codes of a tree to typed tables whose keys fit. Post-processing: it sees codes and public domains only.
 
-Keys are fresh: 1, 2, ... of each table in its own order, and whoever names a parent names it by that. A flat table that
-keeps its entities is put together again from its two parts: what is constant for an entity is decoded once for each.
+Keys are fresh: 1, 2, ... of each table in its own order, and whoever names a parent names it by that. Of families that
+are made in parts, each part's keys lie above all that the roots before it could have used up. A flat table that keeps
+its entities is put together again from its two parts: what is constant for an entity is decoded once for each.
 """
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ def decode_tree(
     rng: np.random.Generator,
     types: Mapping[str, Types] | None = None,
     orders: Orders = (),
+    roots_before: int = 0,
 ) -> SyntheticTree:
     """The published tables of a tree; `types` are those of the source's columns, by table, `orders` what rules ask."""
-    generated, tables = _in_order(made, tree, domains, orders, rng), {}
+    keys = first_keys(tree, roots_before)
+    generated, tables = _in_order(made, tree, domains, orders, rng, keys), {}
     for name, rows in generated.items():
         domain = domains[name]
         tables[name] = Synthetic(finished(rows, domain, (types or {}).get(name), rng), domain)
@@ -53,24 +56,31 @@ def decode_flat(
     rng: np.random.Generator,
     types: Types | None = None,
     orders: Orders = (),
+    roots_before: int = 0,
 ) -> Synthetic:
     """The flat table of an implied tree, its rows by entity and in order; `whole` is its domain."""
-    entity, parent = tree.root.key, pa.array(made.parent[ROWS])
-    generated = _in_order(made, tree, domains, orders, rng)
+    entity, parent, keys = tree.root.key, pa.array(made.parent[ROWS]), first_keys(tree, roots_before)
+    generated = _in_order(made, tree, domains, orders, rng, keys)
     above, below = generated[ENTITIES], generated[ROWS]
     columns = {name: below[name].combine_chunks() for name in below.column_names}
     columns |= {name: above[name].combine_chunks().take(parent) for name in above.column_names if name != entity}
-    columns |= {name: pa.array(np.arange(1, below.num_rows + 1)) for name in whole.surrogates if name not in columns}
-    columns |= {name: pa.array(made.parent[ROWS] + 1) for name in whole.surrogates if name == entity}
+    own = pa.array(np.arange(below.num_rows) + keys[ROWS])
+    columns |= {name: own for name in whole.surrogates if name not in columns}
+    columns |= {name: pa.array(made.parent[ROWS] + keys[ENTITIES]) for name in whole.surrogates if name == entity}
     generated = pa.table([columns[name] for name in whole.generated_names], names=list(whole.generated_names))
     return Synthetic(finished(generated, whole, types, rng), whole)
 
 
 def _in_order(
-    made: TreeCodes, tree: Tree, domains: Mapping[str, TableDomain], orders: Orders, rng: np.random.Generator
+    made: TreeCodes,
+    tree: Tree,
+    domains: Mapping[str, TableDomain],
+    orders: Orders,
+    rng: np.random.Generator,
+    keys: Mapping[str, int],
 ) -> dict[str, pa.Table]:
     """All tables with typed columns, the values of some of which were put in order."""
-    tables = {table.name: _generated(made, table, domains[table.name], rng) for table in tree.tables}
+    tables = {table.name: _generated(made, table, domains[table.name], rng, keys) for table in tree.tables}
     columns = {place: domains[place[0]].columns[place[1]] for pair in orders for place in pair}
     values = {(table, i): _numbers(tables[table].column(each.name)) for (table, i), each in columns.items()}
     if orders:
@@ -81,12 +91,20 @@ def _in_order(
     return tables
 
 
-def _generated(made: TreeCodes, table: TreeTable, domain: TableDomain, rng: np.random.Generator) -> pa.Table:
+def first_keys(tree: Tree, roots_before: int) -> dict[str, int]:
+    """The first key of each table in a part of the families that has so many roots before it."""
+    return {table.name: 1 + roots_before * tree.most_rows(table.name) for table in tree.tables}
+
+
+def _generated(
+    made: TreeCodes, table: TreeTable, domain: TableDomain, rng: np.random.Generator, first: Mapping[str, int]
+) -> pa.Table:
     """Typed columns of one table, before parts are put together, with its keys."""
-    codes = made.codes[table.name]
-    rows = np.arange(1, len(codes) + 1, dtype=np.int64)
-    keys = {table.by: made.parent[table.name] + 1} if table.by is not None and table.name in made.parent else {}
-    arrays = [pa.array(keys.get(name, rows)) for name in domain.surrogates]
+    codes, named = made.codes[table.name], {}
+    rows = np.arange(len(codes), dtype=np.int64) + first[table.name]
+    if table.by is not None and table.parent is not None and table.name in made.parent:
+        named[table.by] = made.parent[table.name] + first[table.parent]
+    arrays = [pa.array(named.get(name, rows)) for name in domain.surrogates]
     for index, column in enumerate(domain.columns):
         if table.name in made.values and column.name == table.order_by:
             arrays.append(_typed(made.values[table.name], column))

@@ -6,14 +6,13 @@ the best tree that grows out of the frozen ones and are redrawn and polished unt
 Siblings lie in order from the start. A child is always its parent's, and a parent has as many children as its number
 says: keys fit by construction, and no bound can be passed.
 
-Families are generated in parts of at most `MOST_ROOTS` roots, each afresh and each fitted to the same tables: parts
-have nothing to do with each other, memory is that of one part beside the codes that are kept, and no family is a copy
-of another. Everything here is post-processing of released numbers.
+Families are generated in parts (`family_parts`), each afresh and each fitted to the same tables: parts have nothing to
+do with each other, and no family is a copy of another. Everything here is post-processing of released numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,14 +22,15 @@ from understudy.pipelines.counting.tree.views import ViewColumn
 from understudy.pipelines.methods.privpgd.config import PrivPGDConfig
 from understudy.pipelines.methods.privpgd.constraints import Allowed, Rule
 from understudy.pipelines.methods.privpgd.engine import synthesize
-from understudy.pipelines.methods.privpgd.problem import GenerationError, GridColumn, grid_of
+from understudy.pipelines.methods.privpgd.problem import GridColumn, grid_of
 from understudy.pipelines.methods.privpgd.start import draw_the_rest
 from understudy.pipelines.methods.tree.generating.child_targets import child_targets, number_grid
+from understudy.pipelines.methods.tree.generating.family_parts import parent_tables, roots_wanted
 from understudy.pipelines.methods.tree.generating.fitting import Effort, families_of, fit_families
 from understudy.pipelines.methods.tree.generating.mending import mend
 from understudy.pipelines.methods.tree.generating.moments import draw_values
 from understudy.pipelines.methods.tree.generating.numbers import codes_of_numbers, draw_numbers, shares_within
-from understudy.pipelines.methods.tree.generating.tree_codes import TreeCodes, joined
+from understudy.pipelines.methods.tree.generating.tree_codes import TreeCodes
 from understudy.pipelines.methods.tree.released import ReleasedTree, ReleasedView
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.tree_rules import TreeRule
@@ -38,8 +38,6 @@ from understudy.pipelines.table.tree_rules import TreeRule
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
-
-MOST_ROOTS = 100_000
 
 
 def generate_tree(
@@ -50,42 +48,14 @@ def generate_tree(
     config: PrivPGDConfig = PrivPGDConfig(),
     rules: Sequence[TreeRule] = (),
 ) -> TreeCodes:
-    """So many families, by default as many as were measured."""
-    parts = generate_parts(released, domains, roots, stream, config, rules)
-    return joined(parts, parent_tables(released))
-
-
-def generate_parts(
-    released: ReleasedTree,
-    domains: Mapping[str, TableDomain],
-    roots: int | None = None,
-    stream: np.random.SeedSequence | None = None,
-    config: PrivPGDConfig = PrivPGDConfig(),
-    rules: Sequence[TreeRule] = (),
-    most_roots: int = MOST_ROOTS,
-) -> Iterator[TreeCodes]:
-    """The families part by part, at least one part: what a large copy can be written from.
+    """So many families, by default as many as were measured, all in memory: a part, or all of a small release.
 
     `stream` makes a run repeatable; it protects nothing and need not be secret.
     """
-    wanted = max(1, round(released.views[0].residuals.total)) if roots is None else roots
-    if wanted < 0:
-        raise GenerationError(f"cannot generate {wanted} families.", "Ask for zero or more.")
-    count = max(1, -(-wanted // most_roots))
+    wanted = roots_wanted(released, roots)
     plan = _Plan(released, domains, config, rules)
-    for part, own in enumerate((stream or np.random.SeedSequence()).spawn(count)):
-        yield _part(plan, wanted * (part + 1) // count - wanted * part // count, own)
-
-
-def parent_tables(released: ReleasedTree) -> dict[str, str]:
-    """The parent of every child table: the one whose view has the number of its rows."""
-    return {
-        column.table: each.view.table
-        for each in released.views
-        if each.view.kind == "rows"
-        for column in each.view.columns
-        if column.role == "number"
-    }
+    [own] = (stream or np.random.SeedSequence()).spawn(1)
+    return _part(plan, wanted, own)
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,15 @@ def generate_tables(
     roots: int | None = None,
     stream: np.random.SeedSequence | None = None,
     types: Mapping[str, Types] | None = None,
+    roots_before: int = 0,
 ) -> SyntheticTree:
-    """All tables of a release of several, of so many roots, by default as many as were measured."""
+    """All tables of a release of several, of so many roots, by default as many as were measured; or a part of them."""
     tree, domains = spec.tree, tree_domains(spec)
     assert tree is not None
     codes, rest = _streams(stream)
     rules = tree_rules(spec.generate.rules, tree, domains)
     made = generate_tree(released, domains, roots, codes, config_of(spec), rules)
-    return decode_tree(made, tree, domains, np.random.default_rng(rest), types, _orders(rules))
+    return decode_tree(made, tree, domains, np.random.default_rng(rest), types, _orders(rules), roots_before)
 
 
 def generate_flat(
@@ -43,14 +44,15 @@ def generate_flat(
     entities: int | None = None,
     stream: np.random.SeedSequence | None = None,
     types: Types | None = None,
+    roots_before: int = 0,
 ) -> Synthetic:
-    """A flat table that keeps its entities, `domain` being its own."""
+    """A flat table that keeps its entities, `domain` being its own; or a part of it."""
     tree, domains = spec.tree, tree_domains(spec)
     assert tree is not None
     codes, rest = _streams(stream)
     rules = tree_rules(spec.generate.rules, tree, domains)
     made = generate_tree(released, domains, entities, codes, config_of(spec), rules)
-    return decode_flat(made, tree, domains, domain, np.random.default_rng(rest), types, _orders(rules))
+    return decode_flat(made, tree, domains, domain, np.random.default_rng(rest), types, _orders(rules), roots_before)
 
 
 def config_of(spec: ReleaseSpec) -> PrivPGDConfig:

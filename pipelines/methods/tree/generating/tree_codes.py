@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,15 +43,3 @@ class TreeCodes:
                 break
             found = self.parent[name][found]
         return found
-
-
-def joined(parts: Iterable[TreeCodes], above: Mapping[str, str]) -> TreeCodes:
-    """All families of all parts; `above` is the parent table of every child table."""
-    found = list(parts)
-    codes = {table: np.concatenate([part.codes[table] for part in found]) for table in found[0].codes}
-    values = {table: np.concatenate([part.values[table] for part in found]) for table in found[0].values}
-    parent = {}
-    for table in found[0].parent:
-        starts = np.cumsum([0, *(part.rows(above[table]) for part in found[:-1])])
-        parent[table] = np.concatenate([part.parent[table] + start for part, start in zip(found, starts, strict=True)])
-    return TreeCodes(codes, parent, values)
