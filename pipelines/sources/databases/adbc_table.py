@@ -204,8 +204,14 @@ def _formatted(value: Sql, how: str) -> Sql:
 
 
 def _comes_as_it_is(type_: pa.DataType) -> bool:
-    text = pa.types.is_string(type_) or pa.types.is_large_string(type_)
-    return text or pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_)
+    tests = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_boolean,
+    )
+    return any(test(type_) for test in tests)
 
 
 def _promised(field: pa.Field) -> pa.Field:
