@@ -52,6 +52,8 @@ PART_BYTES = 16
 """For each value of a part that is being made: codes, values, what sorts them, and the file."""
 MAKING_BYTES = 100 << 20
 """Beside the parts: the fitted rows, their tables, and what allocators keep of the stages before."""
+PUBLISHING_BYTES = 250 << 20
+"""What is looked at again of every part, and what allocators keep of making them."""
 HELP_SECONDS = 600
 """Longer work is worth a cluster."""
 
@@ -114,24 +116,26 @@ def estimate_release(
     counts = 8 * sum(math.prod(domain.countable_sizes[column] for column in clique) for clique in plan.counted)
     at_work = PROCESS_BYTES + MAKING_BYTES + threads * (sizes[0] * width * PART_BYTES + 2 * counts)
     stages = [StageCost("starting", STARTING_SECONDS, _resident(PROCESS_BYTES))]
+    held = _resident(PROCESS_BYTES)
     if plan.counted:
         counting = estimate_counting(domain, plan.counted, spec.privacy.protected_unit, rows, 1 if workers else cores)
         moved = workers * counts if workers else 0
         stages.append(StageCost("counting", counting.core_seconds, counting.peak_mb, _mb(moved), shared=True))
+        held = counting.peak_mb
     numbers = sum(line.numbers for line in plan.noise)
     measuring = MEASURING_SECONDS + numbers * NUMBER_NS * 1e-9
-    stages.append(StageCost("measuring", measuring, _resident(PROCESS_BYTES + 8 * numbers)))
+    stages.append(StageCost("measuring", measuring, held + _resident(8 * numbers)))
     fitted, drawn = min(out, FITTED_ROWS), width * NORMAL_NS
     if plan.method == "privpgd":
         units = redraw_units(domain.sizes, plan.counted)
         alone = out if len(sizes) == 1 else fitted
-        held = PROCESS_BYTES + alone * width * FITTING_BYTES
-        stages.append(StageCost("fitting", alone * units * FIT_NS * 1e-9, _resident(held)))
+        fitting = PROCESS_BYTES + alone * width * FITTING_BYTES
+        stages.append(StageCost("fitting", alone * units * FIT_NS * 1e-9, _resident(fitting)))
         drawn = 0.0 if len(sizes) == 1 else units * DRAW_NS
     sent = (workers * fitted * width * 4 + len(sizes) * counts + written) if workers else 0
     making = out * (drawn + width * VALUE_NS) * 1e-9
     stages.append(StageCost("making rows", making, _resident(at_work), _mb(sent), shared=len(sizes) > 1))
-    stages.append(StageCost("publishing", written * BYTE_NS * 1e-9, _resident(at_work)))
+    stages.append(StageCost("publishing", written * BYTE_NS * 1e-9, _resident(PROCESS_BYTES + PUBLISHING_BYTES)))
     return ReleaseCost(tuple(stages), out, len(sizes), written / 1e6)
 
 
