@@ -136,14 +136,14 @@ def measured_verdict(measured: Measurement, names: Sequence[str]) -> Verdict | N
     return verdict_of(residuals_of(measured), names, "entities" if counts_entities(measured) else "rows")
 
 
-def expected_verdict(tables: Sequence[tuple[tuple[str, ...], int, float]], rows: int) -> Verdict:
+def expected_verdict(tables: Sequence[tuple[tuple[str, ...], int, float]], rows: int, of: str = "rows") -> Verdict:
     """Before measuring: columns, cells and noise of the tables that a plan will measure, for so many rows."""
     judged = [
         TableVerdict(columns, cells, std, cells * std / max(1, rows))
         for columns, cells, std in tables
         if len(columns) < 3
     ]
-    return ranked(float(rows), judged)
+    return ranked(float(rows), judged, of)
 
 
 def rows_needed(verdict: Verdict) -> int:

@@ -19,9 +19,10 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.inference.tree_verdict import planned_tree_verdict
 from understudy.pipelines.inference.verdict import Verdict, expected_verdict
 from understudy.pipelines.methods.base import MethodPlan
-from understudy.pipelines.methods.tree.plan import TreeDesign
+from understudy.pipelines.methods.tree.plan import TreeDesign, tree_domains
 from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.spec.columns import CategoryColumn
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -119,10 +120,11 @@ def noisy_tables(plan: MethodPlan[Any], domain: TableDomain) -> list[NoisyTable]
     return found
 
 
-def plan_verdict(plan: MethodPlan[Any], domain: TableDomain, rows: int) -> Verdict | None:
+def plan_verdict(spec: ReleaseSpec, plan: MethodPlan[Any], rows: int) -> Verdict | None:
     """What the copy would be good for with so many rows; None for methods that measure no tables of counts."""
     if isinstance(plan.design, TreeDesign):  # `rows` are then roots, each of which counts once in every table
-        return expected_verdict([(tuple(one.query.split(" x ")), one.numbers, one.std) for one in plan.noise], rows)
+        return planned_tree_verdict(plan.design, tree_domains(spec), rows)
+    domain = TableDomain.of(spec)
     tables = noisy_tables(plan, domain)
     named = [(tuple(domain.names[c] for c in table.columns), table.cells, table.std) for table in tables]
     return expected_verdict(named, rows) if tables else None

@@ -15,7 +15,7 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.inference.answers import Answers, Uncut
 from understudy.pipelines.inference.asking_trees import AskedTree
 from understudy.pipelines.inference.intervals import deviations
-from understudy.pipelines.inference.tree_verdict import tree_verdict
+from understudy.pipelines.inference.tree_verdict import planned_tree_verdict, tree_verdict
 from understudy.pipelines.inference.tree_views import full_name, told_tree
 from understudy.pipelines.methods.tree.generating.decoding import decode_tree
 from understudy.pipelines.methods.tree.generating.tree_codes import TreeCodes
@@ -240,5 +240,8 @@ def test_the_verdict_judges_each_table_by_its_own_columns_and_in_roots() -> None
     assert verdict.grade == "good"
     assert verdict.of == "patients"
     assert verdict.pair("visits.ward", "patients.sex").grade == "good"
+    planned = planned_tree_verdict(design_tree(SPEC, domains_of(SPEC)), domains_of(SPEC), 300)
+    assert {table.columns for table in planned.tables} == {table.columns for table in verdict.tables}
+    assert "patients" in planned.sentence
     noisy = tree_verdict(asked(released_from(codes(), SPEC, 1000.0, np.random.default_rng(1))).told)
     assert noisy.grade == "noise"

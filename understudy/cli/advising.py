@@ -45,13 +45,13 @@ def print_verdict(verdict: Verdict | None, size: TableSize, refused: Grade | Non
     verdict at which the spec publishes nothing."""
     if verdict is None:
         return
-    click.echo(f"\nverdict for {size.rows:,} rows ({size.origin}), all values alike: {verdict.sentence}")
+    click.echo(f"\nverdict for {size.rows:,} {verdict.of} ({size.origin}), all values alike: {verdict.sentence}")
     for table in [table for table in verdict.tables if table.grade != "good"][:MOST_JUDGED]:
         off = f"a typical cell is off by {_percent(table.off)}"
         click.echo(f"   {_MARKS[table.grade]} {table.name}: {table.grade}, {off}")
     needed = rows_needed(verdict)
     if needed > 1:
-        click.echo(f"   below {needed:,} rows it would be noise")
+        click.echo(f"   below {needed:,} {verdict.of} it would be noise")
     if refused is not None and verdict.is_refused(refused):
         click.echo(
             "   ! publish.refuse_if: of so many rows nothing would be published, and what is measured is charged "

@@ -130,7 +130,6 @@ def show_plan(
         click.echo(f"            ... and {more} more charges, up to {plan.charges[-1].stage}")
     for step in plan.steps:
         click.echo(f"   - {step}")
-    domain = TableDomain.of(spec)
     shapes = [each for alone in spec.alone.values() for each in shape_advice(alone, TableDomain.of(alone))]
     for caution in [*cautions(spec), *shapes, *lost]:
         click.echo(f"   ! {caution}")
@@ -139,7 +138,7 @@ def show_plan(
     _print_details(plan)
     print_counting(spec, plan, rows)
     print_costs(spec, plan, rows)
-    print_verdict(plan_verdict(plan, domain, rows.rows), rows, _refused(spec))
+    print_verdict(plan_verdict(spec, plan, rows.rows), rows, _refused(spec))
     print_advice(advise(spec, plan, rows.rows), rows)
     click.echo()
     _print_fitness(_fitness(spec))
@@ -293,7 +292,7 @@ def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, lost: S
         "steps": list(plan.steps),
         "details": plan.details,
         "advice": None if advice is None else {**asdict(advice), "rows_from": rows.origin},
-        "verdict": _verdict_json(plan_verdict(plan, TableDomain.of(spec), rows.rows), rows, _refused(spec)),
+        "verdict": _verdict_json(plan_verdict(spec, plan, rows.rows), rows, _refused(spec)),
         "fitness": [asdict(one) for one in _fitness(spec)],
         "types_lost": list(lost),
         "counting": None if counting is None else {**asdict(counting), "rows_from": rows.origin},
