@@ -22,17 +22,17 @@ def tree_verdict(told: ToldTree) -> Verdict:
     tables: list[TableVerdict] = []
     for view in told.views:
         names = [column.name for column in view.columns]
-        judged = {frozenset(names[c] for c in clique) for clique in _judged(view.view)}
-        tables += [each for each in verdict_of(view.residuals, names).tables if frozenset(each.columns) in judged]
-    return ranked(max(1.0, told.views[0].residuals.total), tables, counted(told.tree))
+        wanted = {frozenset(names[c] for c in clique) for clique in judged(view.view)}
+        tables += [each for each in verdict_of(view.residuals, names).tables if frozenset(each.columns) in wanted]
+    return ranked(max(1.0, told.views[0].residuals.total), tables, counted_in(told.tree))
 
 
 def planned_tree_verdict(design: TreeDesign, domains: Mapping[str, TableDomain], roots: int) -> Verdict:
     """Before measuring, of so many roots, all with rows in every table."""
-    return expected_verdict(list(_planned(design, domains)), roots, counted(design.tree))
+    return expected_verdict(list(_planned(design, domains)), roots, counted_in(design.tree))
 
 
-def counted(tree: Tree) -> str:
+def counted_in(tree: Tree) -> str:
     """What numbers are of."""
     return "entities" if tree.is_implied else tree.root.name
 
@@ -40,12 +40,12 @@ def counted(tree: Tree) -> str:
 def _planned(design: TreeDesign, domains: Mapping[str, TableDomain]) -> Iterator[tuple[tuple[str, ...], int, float]]:
     for i, view in enumerate(design.views):
         noise = noise_of(design, i)
-        for clique in _judged(view):
+        for clique in judged(view):
             names = tuple(full_name(view.columns[c], domains) for c in clique)
             yield names, math.prod(view.sizes[c] for c in clique), math.sqrt(noise.variance(clique))
 
 
-def _judged(view: View) -> Sequence[Clique]:
+def judged(view: View) -> Sequence[Clique]:
     """By themselves, columns that were not judged in a view above; of the pairs, those that are asked for."""
     return [*((place,) for place, column in enumerate(view.columns) if _is_new(column, view)), *view.asked]
 

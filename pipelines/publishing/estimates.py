@@ -20,10 +20,17 @@ from understudy.pipelines.inference.axes import group_value
 from understudy.pipelines.inference.estimating import Told
 from understudy.pipelines.inference.intervals import deviations
 from understudy.pipelines.inference.sums import Grouping, sums
+from understudy.pipelines.inference.tree_verdict import counted_in, judged
+from understudy.pipelines.inference.tree_views import told_tree
+from understudy.pipelines.methods.tree.released import released_tree
 from understudy.pipelines.publishing.manifest import ReleaseFile
 from understudy.pipelines.publishing.measured import read_measured, told_of
+from understudy.pipelines.publishing.measured_tree import MeasuredTree, read_measured_tree
 
 FloatArray = npt.NDArray[np.float64]
+NAME = "estimates"
+"""What the table is called in a release of several tables, where none of them is called so."""
+
 MOST_ROWS = 200_000
 """The narrowest tables first, as many as fit."""
 
@@ -31,6 +38,9 @@ MOST_ROWS = 200_000
 def estimates_of(files: Sequence[ReleaseFile]) -> pa.Table | None:
     """From the files of `measured/`; None where there are none."""
     contents = {file.path: file.content for file in files}
+    tree = read_measured_tree(contents.get)
+    if tree is not None:
+        return tree_estimates(tree)
     measured = read_measured(contents.get)
     if measured is None:
         return None
@@ -40,14 +50,27 @@ def estimates_of(files: Sequence[ReleaseFile]) -> pa.Table | None:
 
 def estimates_table(told: Told, counted: str = "rows") -> pa.Table:
     """Values are text, as `understudy ask` calls groups; `low` to `high` hold the table's own count 95 times in 100."""
-    sizes = told.residuals.sizes
-    wanted = sorted(
-        (clique for clique in told.residuals.by_clique if len(clique) in (1, 2)),
-        key=lambda clique: (len(clique), math.prod(sizes[c] for c in clique), clique),
-    )
+    return _narrowest([(told, clique) for clique in told.residuals.by_clique if len(clique) in (1, 2)], counted)
+
+
+def tree_estimates(measured: MeasuredTree) -> pa.Table | None:
+    """Of several tables: what the verdict judges, by columns' full names. None where one of the tables is itself called
+    so."""
+    if NAME in measured.tree.names:
+        return None
+    released, ticks = released_tree(measured.measurement), int(measured.measurement.facts["ticks"])
+    told = told_tree(released, measured.tree, measured.domains, ticks)
+    wanted = [(view.told({}), tuple(clique)) for view in told.views for clique in judged(view.view)]
+    return _narrowest(wanted, counted_in(measured.tree))
+
+
+def _narrowest(wanted: Sequence[tuple[Told, Clique]], counted: str) -> pa.Table:
+    def cells(told: Told, clique: Clique) -> int:
+        return math.prod(told.residuals.sizes[c] for c in clique)
+
     room, parts = MOST_ROWS, []
-    for clique in wanted:
-        room -= math.prod(sizes[c] for c in clique)
+    for told, clique in sorted(wanted, key=lambda each: (len(each[1]), cells(*each), each[1])):
+        room -= cells(told, clique)
         if room < 0:
             break
         parts.append(_part(told, clique, counted))

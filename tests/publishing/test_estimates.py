@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from tests.cli.test_verifying import said
 from tests.inference.tables import PAIRS, some_codes, told_of
 from tests.publishing.test_measured import PRIVATE, SPEC
+from tests.sources.tree.test_kinds import clinic_of
+from tests.trees import CLINIC
 from tests.warehouse import Warehouse
 from understudy import Release, synthesize
 from understudy.pipelines.inference.asking import Asked
@@ -115,3 +118,23 @@ def test_estimates_of_an_older_release_go_with_it(
     assert said("verify", f"{to}#{table}")[0] == 0
     tables = execute("SELECT table_name FROM information_schema.tables")
     assert (f"{table.rpartition('.')[2]}_estimates",) not in tables
+
+
+def test_several_tables_have_one_of_estimates_by_full_names(tmp_path: Path) -> None:
+    to, kept = f"duckdb:///{tmp_path / 'out.duckdb'}", {"epochs": 1, "particles": 100, "device": "cpu"}
+    spec = {key: value for key, value in CLINIC.items() if key != "source"}
+    frames = {name: pa.Table.from_pylist(rows) for name, rows in clinic_of(3).items()}
+    changed = {"snapshot": "2026-08", "generate": kept, "publish": {"to": to, "table": "copies"}}
+    release = synthesize(frames, {**spec, **changed}, cap=(9, 1e-5), home=tmp_path / "home")
+    release.save(to)
+    with duckdb.connect(tmp_path / "out.duckdb") as connection:
+        query = "SELECT value_1, value_2, counted, estimate, low, high FROM copies_estimates WHERE grouped_by = ?"
+        found = connection.execute(query, ["visits.ward, patients.sex"]).fetchall()
+    answers = {tuple(each.group.values()): each for each in release.estimate("count by visits.ward, patients.sex")}
+    assert len(found) == len(answers) == 8
+    for ward, sex, counted, estimate, low, high in found:
+        interval = answers[ward, sex].interval
+        assert interval is not None
+        assert counted == "patients"
+        assert (estimate, low, high) == pytest.approx((answers[ward, sex].estimate, interval.low, interval.high))
+    assert said("verify", f"{to}#copies")[0] == 0
