@@ -120,12 +120,12 @@ def test_estimates_of_an_older_release_go_with_it(
     assert (f"{table.rpartition('.')[2]}_estimates",) not in tables
 
 
-def test_several_tables_have_one_of_estimates_by_full_names(tmp_path: Path) -> None:
+def test_several_tables_have_one_of_estimates_by_full_names(home: Path, tmp_path: Path) -> None:
     to, kept = f"duckdb:///{tmp_path / 'out.duckdb'}", {"epochs": 1, "particles": 100, "device": "cpu"}
     spec = {key: value for key, value in CLINIC.items() if key != "source"}
     frames = {name: pa.Table.from_pylist(rows) for name, rows in clinic_of(3).items()}
     changed = {"snapshot": "2026-08", "generate": kept, "publish": {"to": to, "table": "copies"}}
-    release = synthesize(frames, {**spec, **changed}, cap=(9, 1e-5), home=tmp_path / "home")
+    release = synthesize(frames, {**spec, **changed}, cap=(9, 1e-5), home=home)
     release.save(to)
     with duckdb.connect(tmp_path / "out.duckdb") as connection:
         query = "SELECT value_1, value_2, counted, estimate, low, high FROM copies_estimates WHERE grouped_by = ?"
