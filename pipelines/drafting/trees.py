@@ -2,7 +2,7 @@
 
 Every table is drafted as it would be alone, but for its keys, which lead from one to the other and are not modelled. A
 table that points to several is put below the one furthest from the root: its rows then belong to one. What is open
-cannot be bought in a tree: such columns are left out, and say so.
+is bought by the first release; of the column that orders, bounds have to be known.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def draft_tree(
         parent, by = below.get(table, (None, None))
         key = _primary(facts[table]) if table in parents or table == root else None
         alone = draft_table(facts[table], named[table], replace(choices, entity=None, max_rows=1), today)
-        columns = tuple(_without_open(each) for each in alone.columns if each.name not in (key, by))
+        columns = tuple(each for each in alone.columns if each.name not in (key, by))
         tables.append(
             DraftedTable(
                 named[table],
@@ -175,8 +175,9 @@ def _fitting(below: Mapping[str, tuple[str, str]], root: str) -> int:
 
 
 def _order(columns: tuple[DraftedColumn, ...]) -> str | None:
-    """The first date of the table: a guess."""
-    dates = (each.name for each in columns if each.body["type"] in ("date", "datetime") and "parts" not in each.body)
+    """The first date of the table whose bounds are known: a guess."""
+    known = (each for each in columns if each.standing != "open" and "parts" not in each.body)
+    dates = (each.name for each in known if each.body["type"] in ("date", "datetime"))
     return next(dates, None)
 
 
@@ -184,13 +185,6 @@ def _other_keys(facts: TableFacts, by: str | None, known: set[str]) -> str:
     others = [column.name for column in facts.columns
               if column.name != by and column.references and _bare(column.references) in known]  # fmt: skip
     return f"also points by {', '.join(others)}; a table has one parent" if others else ""
-
-
-def _without_open(column: DraftedColumn) -> DraftedColumn:
-    if column.standing != "open":
-        return column
-    why = "nothing is known: declare it, or say `type: discover`, to have it copied"
-    return replace(column, body={"type": "text", "action": "drop"}, why=why)
 
 
 def _bare(name: str) -> str:

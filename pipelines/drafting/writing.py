@@ -37,7 +37,7 @@ def written_tree(draft: DraftedTree) -> str:
             f"Drafted from {_one_line(facts.origin)} and the tables that point to it; no row was read.",
             "Everything in this file is public. Correct it by what you know of the tables, never by a look at their",
             "rows: values and bounds that were read off the data give away who is in it.",
-            "Check the lines marked `guess`. What is marked `open` is not copied until you declare it.",
+            "Check the lines marked `guess`. What is marked `open` is bought, once; say it if you know it.",
             *(f"Left out: {_one_line(each)}" for each in draft.left_out),
         ),
         f"name: {flow(draft.name)}",

@@ -6,6 +6,7 @@ from tests.mutants.mutant import bug
 
 BOUNDING, READING, TALLY = "sources/tree/bounding.py", "sources/tree/rows.py", "counting/tree/tally.py"
 EQUAL_ROWS = "methods/tree/test_neighbours.py::test_a_root_of_equal_rows_moves_exactly_what_is_declared"
+OPEN = "discovery/test_trees.py::"
 BY_HAND = "counting/tree/test_tally.py::test_every_view_is_what_counting_by_hand_gives"
 
 TREES = (
@@ -88,6 +89,34 @@ TREES = (
         "    facts = {**facts_of(design), 'rows': int(sum(each.sum() for each in exact.values()))}\n"
         "    return purchase(charge, Mechanism(design.noise, exact, TREE, facts))",
         "auditing/test_replay.py::test_nor_are_two_sets_of_tables_that_differ_in_one_family[tree]",
+    ),
+    bug(
+        "trees: open columns do not tell rows apart",
+        "discovery/tree_tallying.py",
+        "reshape(batch.num_rows, width), *texts]",
+        "reshape(batch.num_rows, width)]",
+        OPEN + "test_sums_depend_on_the_rows_alone",
+    ),
+    bug(
+        "trees: discovery takes a root for one row",
+        "discovery/asking.py",
+        "return Unit(tree.root.name, max(tree.most_rows(name) for name in tree.names))",
+        "return Unit(tree.root.name, 1)",
+        OPEN + "test_the_unit_is_a_root_with_as_many_rows_as_the_bounds_allow",
+    ),
+    bug(
+        "trees: in discovery every row is a unit",
+        "discovery/tree_tallying.py",
+        "tally.add_entities(table.beside, table.root.astype(np.int64))",
+        "tally.add_entities(table.beside, np.arange(len(table)))",
+        OPEN + "test_neighbour_replay",
+    ),
+    bug(
+        "trees: measured by another attribution than discovered",
+        "releasing/measuring.py",
+        "if spec.tables is None or not planned.bought:",
+        "if spec.tables is not None:",
+        OPEN + "test_the_measurement_attributes_every_row_as_the_discovery_did",
     ),
 )
 """A root with everything attributed to it."""

@@ -170,9 +170,11 @@ def run_init_tree(
         click.echo(f"  {table.name}{below}: {copied} of {len(table.columns)} columns are copied")
     for left in draft.left_out:
         click.echo(f"  left out: {left}")
-    click.echo("Check every line marked `guess`; what is marked `open` is not copied until you declare it.\n\nThen:")
+    click.echo("Check every line marked `guess`; what is marked `open` is bought once, by the first release.\n\nThen:")
     cap = ["--epsilon", amount_text(CAP_FACTOR * choices.epsilon), "--delta", amount_text(choices.delta)]
-    opened = ["ledger", "open", choices.account, *cap, "--entity", draft.tables[0].name]
+    open_ = any(column.standing == "open" for table in draft.tables for column in table.columns)
+    aside = ["--own-delta", amount_text(choices.delta / 2)] if open_ else []
+    opened = ["ledger", "open", choices.account, *cap, *aside, "--entity", draft.tables[0].name]
     for words in (opened, ["plan", str(path)], ["release", str(path)]):
         click.echo(f"  {shlex.join(['understudy', *options, *words])}")
 
