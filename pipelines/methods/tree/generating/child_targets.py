@@ -29,9 +29,11 @@ from understudy.pipelines.methods.privpgd.targets import (
     uniform_targets,
 )
 from understudy.pipelines.methods.tree.generating.fitting import LagTarget
+from understudy.pipelines.methods.tree.generating.gap_codes import beside_gaps, led_by_gaps, surprise_of
 from understudy.pipelines.methods.tree.generating.moments import GapTarget
 from understudy.pipelines.methods.tree.generating.numbers import numbers_in
 from understudy.pipelines.methods.tree.released import ReleasedView
+from understudy.pipelines.table.columns import DomainColumn
 
 MOST_GAP_TABLES = 3
 FEWEST_LEVELS = 3
@@ -57,10 +59,11 @@ def child_targets(
     given: Mapping[int, Int32Array],
     weights: FloatArray,
     whole: frozenset[int],
+    ordering: DomainColumn | None = None,
 ) -> ChildTargets:
     """`given` are the codes of the columns that are settled, of all rows, and `weights` what these weigh.
 
-    `grid` are the columns of the view of rows. Those of `whole` are not merged.
+    `grid` are the columns of the view of rows. Those of `whole` are not merged. `ordering` puts siblings in order.
     """
     sizes = [column.size for column in grid]
     total = rows.residuals.total
@@ -76,7 +79,7 @@ def child_targets(
     if order is None or order.residuals.total < 1.0:
         return ChildTargets(targets)
     best = min((estimates[s].variance for s in rows.view.asked if len(s) > 1), default=None)
-    return ChildTargets(targets, *_neighbours(rows, order, grid, merged, best))
+    return ChildTargets(targets, *_neighbours(rows, order, grid, merged, best, ordering))
 
 
 def _by_siblings(
@@ -112,6 +115,7 @@ def _neighbours(
     grid: Sequence[GridColumn],
     merged: Mapping[int, Merged],
     best: float | None,
+    ordering: DomainColumn | None,
 ) -> tuple[tuple[LagTarget, ...], tuple[GapTarget, ...]]:
     own = {column.column: place for place, column in enumerate(rows.view.columns) if column.role == "own"}
     places = [own[column.column] if column.role in ("own", "before") else None for column in order.view.columns]
@@ -133,12 +137,42 @@ def _neighbours(
             continue
         before, later = pair if roles[0] == "before" else pair[::-1]
         table = tables[pair].probabilities if roles[0] == "before" else tables[pair].probabilities.T
+        surprise = None
+        if order.view.columns[later].column == order.view.columns[before].column == order.view.order:
+            counts = estimates[pair].counts if roles[0] == "before" else estimates[pair].counts.T
+            led = _by_gaps(table, counts, estimates[pair].variance, total, order, tables, ordering)
+            if led is not None:
+                table, surprise = led, surprise_of(led, total)
         weight = min(max(least / estimates[pair].variance, LEAST_WEIGHT), 1.0)
         lag_before, lag_own = places[before], places[later]
         assert lag_before is not None
         assert lag_own is not None
-        lags.append(LagTarget(lag_before, lag_own, np.ascontiguousarray(table), weight))
+        lags.append(LagTarget(lag_before, lag_own, np.ascontiguousarray(table), weight, surprise))
     return tuple(lags), _gap_tables(rows, order, tables, places, merged)
+
+
+def _by_gaps(
+    table: FloatArray,
+    counts: FloatArray,
+    variance: float,
+    total: float,
+    order: ReleasedView,
+    tables: Mapping[tuple[int, ...], Table],
+    ordering: DomainColumn | None,
+) -> FloatArray | None:
+    """The pair of neighbours' bins as far as gaps tell it; what is not known of either stays as it was."""
+    gap = next((c for c, column in enumerate(order.view.columns) if column.role == "gap"), None)
+    if gap is None or ordering is None or not ordering.edges or len(table) != ordering.size:
+        return None
+    edges, known = np.array(order.view.columns[gap].edges), ordering.value_codes
+    gaps, block = tables[(gap,)].probabilities[: len(edges) - 1], table[:known, :known]
+    mass = float(block.sum())
+    if mass <= 0.0 or gaps.sum() <= 0.0:
+        return None
+    led = led_by_gaps(block.sum(axis=1) / mass, block.sum(axis=0) / mass, gaps / gaps.sum(), edges, ordering)
+    found = table.copy()
+    found[:known, :known] = mass * beside_gaps(led, counts[:known, :known], variance, total * mass)
+    return found
 
 
 def _gap_tables(

@@ -34,12 +34,17 @@ Int64Array = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class LagTarget:
-    """What neighbouring siblings should look like: probabilities over (before, own) codes of two columns."""
+    """What neighbouring siblings should look like: probabilities over (before, own) codes of two columns.
+
+    `surprise`, where it is given, is what each cell costs by itself, as gaps do: a table of many cells is fitted beside
+    what is likely in it, since squares of gaps hardly tell a row in a cell that should be empty.
+    """
 
     before: int
     own: int
     probabilities: FloatArray
     weight: float
+    surprise: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ def build_lags(codes: Int32Array, lags: Sequence[LagTarget], sizes: Sequence[int
         shape = sizes[lag.before], sizes[lag.own]
         cells = codes[later - 1, lag.before].astype(np.int64) * shape[1] + codes[later, lag.own]
         counts = np.bincount(cells, weights, minlength=shape[0] * shape[1]).reshape(shape)
-        gap = (counts - total * lag.probabilities).astype(np.float32)
+        gap = (counts - total * lag.probabilities + (0.0 if lag.surprise is None else lag.surprise)).astype(np.float32)
         parts += [gap.ravel(), np.ascontiguousarray(gap.T).ravel()]
         own_last.append(position)
         before_last.append(position + gap.size)

@@ -27,6 +27,7 @@ from understudy.pipelines.methods.privpgd.start import draw_the_rest
 from understudy.pipelines.methods.tree.generating.child_targets import child_targets, number_grid
 from understudy.pipelines.methods.tree.generating.family_parts import parent_tables, roots_wanted
 from understudy.pipelines.methods.tree.generating.fitting import Effort, families_of, fit_families
+from understudy.pipelines.methods.tree.generating.gap_codes import follow
 from understudy.pipelines.methods.tree.generating.mending import mend
 from understudy.pipelines.methods.tree.generating.moments import draw_values
 from understudy.pipelines.methods.tree.generating.numbers import codes_of_numbers, draw_numbers, shares_within
@@ -151,7 +152,8 @@ def _add_children(
     families = families_of(parent, root, ordered)
     rules = plan.rules_of(view)
     whole = frozenset(column for rule in rules for column in rule.columns)
-    targets = child_targets(view, order, grid, frozen, families.weight.astype(np.float64), whole)
+    ordering = None if ordered is None else plan.domains[table].columns[columns[ordered].column]
+    targets = child_targets(view, order, grid, frozen, families.weight.astype(np.float64), whole, ordering)
     merged = targets.rows.merged
     sizes = [merged[c].size if c in merged else column.size for c, column in enumerate(grid)]
     codes = np.zeros((len(parent), len(columns)), dtype=np.int32)
@@ -160,6 +162,10 @@ def _add_children(
     still = frozenset(frozen)
     draw_the_rest(codes, [t.probabilities for t in targets.rows.single], targets.rows.pairs, rng, still)
     moving = [c for c in range(len(columns)) if c not in still]
+    if ordered is not None and ordered not in merged:
+        first = next((p for p, column in enumerate(columns) if column.role == "place"), None)
+        pair = None if first is None else targets.rows.pairs.get((ordered, first))
+        follow(codes, ordered, None if pair is None else pair[:, 0], families, targets.lags, rng)
     _sort(codes, parent, ordered, moving)
     fit = [*targets.rows.joint, *targets.rows.single]
     effort = Effort(sweeps=plan.config.polish_sweeps)
@@ -176,8 +182,7 @@ def _add_children(
         if ordered in merged:
             by_code = np.lexsort((codes[:, ordered], parent))
             codes[:, ordered] = codes[by_code, ordered]
-        ordering = plan.domains[table].columns[columns[ordered].column]
-        if ordering.edges:
+        if ordering is not None and ordering.edges:
             made.values[table] = draw_values(codes, ordered, ordering, families, targets.gaps, rng)
     _keep(plan, view, codes, made, rng)
 

@@ -72,7 +72,7 @@ def draw_values(
     chain = _Chain(bins, known, column, families, gaps[0].edges)
     alone = np.stack([place(bins, column, tilt, rng) for _ in range(CANDIDATES)]).astype(np.float64)
     alone[:, ~known] = np.nan
-    positions = _positions(families)
+    positions = by_place(families)
     tried = positions if len(codes) <= MOST_TRIED else [rows[rows < MOST_TRIED] for rows in positions]
     factors = _Factors(gaps, codes)
     for _ in range(ROUNDS):
@@ -199,7 +199,7 @@ class _Chain:
         return found
 
 
-def _positions(families: Families) -> list[Int64Array]:
+def by_place(families: Families) -> list[Int64Array]:
     """Rows by their place among siblings."""
     follows = families.follows[:-1]
     firsts = np.flatnonzero(~follows)
