@@ -1,7 +1,7 @@
 """A plugin for runs of named tests against a planted bug: the first failure of each is enough.
 
 Hypothesis does not look for a smaller example, and the other cases of a test that has failed are not run. Without a bug
-(`FEW`) it makes few examples: that all of them pass is what `make test` says.
+(`FEW`) one case of each is run, on few examples: that all of them pass is what `make test` says.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ def _named(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items if os.environ.get(FEW) else ():
+    if not os.environ.get(FEW):
+        return
+    items[:] = {_named(item.nodeid): item for item in reversed(items)}.values()
+    for item in items:
         test = getattr(item, "obj", None)
         own = getattr(test, "_hypothesis_internal_use_settings", None)
         if own is not None:
