@@ -292,5 +292,11 @@ def _centred(differences: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def power(mu: float) -> float:
-    """Probability that the better of two guesses is right, at best: what a ratio means to a person."""
+    """How often the better of two guesses is right, at best."""
     return float(ndtr(mu / 2))
+
+
+def could_show(mu: float, releases: int, confidence: float) -> float:
+    """The lower bound that the best test comes to, if its errors are as often as is expected of it."""
+    errors = round(releases * float(ndtr(-mu / 2)))
+    return max(0.0, -2 * float(ndtri(at_most(errors, releases, (1 - confidence) / 2))))

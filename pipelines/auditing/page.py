@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from importlib.metadata import version
 
-from understudy.pipelines.auditing.attacks import LowerBound, power
+from understudy.pipelines.auditing.attacks import LowerBound, could_show, power
 from understudy.pipelines.auditing.one_run import OneRun
 from understudy.pipelines.auditing.replay import events_of, spec_of
 from understudy.pipelines.auditing.report import Audited, Report
@@ -33,6 +33,17 @@ NOT_COVERED = (
 )
 
 
+WORDS = (
+    "**Unit**: who is protected: a row, or a person with all rows that count as theirs.",
+    "**Neighbours**: two tables, or sets of tables, that are the same but for one unit.",
+    "**Epsilon, delta**: how far the chances of anything that can be seen may differ between neighbours: by a factor "
+    "of at most e^epsilon, but for a chance of delta. Smaller is more private.",
+    "**Noise multiplier**: the noise's standard deviation, where 1 is the most that one unit can change.",
+    "**mu**: the same as epsilon and delta in one number: neighbours are as hard to tell apart as one draw of a normal "
+    "distribution around 0 is from one around mu.",
+)
+
+
 def page(report: Report) -> str:
     """In Markdown, for somebody who knows nothing of the code."""
     verdict = (
@@ -50,22 +61,25 @@ def page(report: Report) -> str:
         "made; no row of a source was read.",
         "",
         *_missing(report),
+        *_in_short(report),
         *_summary(report),
         "## What is claimed",
-        "Of each release: whoever sees all of it, and knows everything but one unit, cannot tell two neighbouring "
-        "tables apart better than the stated epsilon and delta allow. A unit is what a neighbour differs in.",
+        "Of each release: whoever sees all of it, and knows everything but one unit, cannot tell two neighbours apart "
+        "better than the stated epsilon and delta allow.",
         "",
-        "| release | neighbours differ in | epsilon, delta | because it draws |",
+        "| release | who is protected, and how neighbours differ | epsilon, delta | because it draws |",
         "|---|---|---|---|",
         *(_claim(each) for each in report.audited),
         "",
-        "## Attack 1: the same release of two neighbouring tables",
-        "Two made tables that differ in one unit go through the same release; the second is handed what the first one "
-        "gave out. What enters each draw of noise may differ by as much as the noise pays for, and no more (*largest "
-        "share* 1 says that the worst case was met); everything else that can be seen may not differ at all: how often "
-        "is drawn, in which shapes, what is stored, which errors come. Tables are made hostile: lone cells, farthest "
-        "corners, a class of one's own, people at and over their cap, ids that are none or spelled in several ways, "
-        "unreadable values, unlisted words.",
+        *(f"- {each}" for each in WORDS),
+        "",
+        "## Attack 1: the same release of two neighbours",
+        "Two neighbours are made and go through the same release; the second is handed what the first one gave out. "
+        "What enters each draw of noise may differ by as much as the noise pays for, and no more: *largest share* is "
+        "the most that any pair used of it, and 1 says that the worst case was met. Everything else that can be seen "
+        "may not differ at all: how often is drawn, in which shapes, what is stored, which errors come. Tables are "
+        "made hostile: lone cells, farthest corners, a class of one's own, people at and over their cap, ids that are "
+        "none, shared or spelled in several ways, rows that name nobody, unreadable values, unlisted words.",
         "",
         "| release | pairs | largest share | excesses | visible differences |",
         "|---|---:|---:|---:|---:|",
@@ -77,15 +91,17 @@ def page(report: Report) -> str:
         "",
         *_told(report.audited),
         "## Attack 2: telling a worst case apart",
-        "Nobody, against one unit in the farthest corner (the farthest of some pairs where units are replaced), as "
-        "often as said, by the likelihood ratio: no test is better. *Pair uses* is how much of what is paid for these "
-        "two tables use: a bound over all tables is not always met by one pair. *Shown* is what this reached, with 99% "
-        "confidence a line (Clopper and Pearson); *claimed* is the most that it may reach, in the unit of Gaussian "
-        "differential privacy. Shown above claimed would be a broken promise; shown far below, where the pair uses "
-        "all, noise wasted. *Right guesses* is how often the best guess between the two tables can be right, where a "
-        "coin is right half of the time.",
+        "An attacker knows two neighbours (a table of nobody and one of a single unit in the farthest corner, or the "
+        "farthest of some pairs where units are replaced), sees one release and says which of the two it is of, by the "
+        "likelihood ratio: no attack is better. That is done as often as said. *Claimed mu* is the most that it may "
+        "reach. *Pair uses* is how much of that these two tables can show: a bound over all tables is not always met "
+        "by one pair. *Shown at least* is what it reached, with 99% confidence a line (Clopper and Pearson), and "
+        "*share* that over the claim. *Could show* is what a perfect attack shows with so many releases: more releases "
+        "show more. Shown above claimed would be a broken promise; shown far below what could be shown, noise that is "
+        "larger than it must be. *Right guesses*: how often the attacker was right (by the estimate), and may be at "
+        "most; a coin is right half of the time.",
         "",
-        "| release | releases each | claimed mu | pair uses | shown at least | share | estimate | right guesses |",
+        "| release | releases each | claimed mu | pair uses | shown at least | share | could show | right guesses |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
         *(_bound_line(each) for each in report.audited),
         "",
@@ -96,6 +112,27 @@ def page(report: Report) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _in_short(report: Report) -> list[str]:
+    """Of an audit of one release: what it means to a person."""
+    if len(report.audited) != 1:
+        return []
+    [only] = report.audited
+    spec, privacy = spec_of(only.subject), spec_of(only.subject).privacy
+    tables = f"{len(spec.tables)} tables ({', '.join(spec.tables)})" if spec.tables is not None else "one table"
+    what = f"`{spec.name}` releases a copy of {tables} with the method {spec.method.name}."
+    lines = [f"{what} It promises to hide {spec.protects}, at epsilon {privacy.epsilon} and delta {privacy.delta}."]
+    if isinstance(only.bound, LowerBound):
+        lines.append(
+            f"In words: somebody who knows every row but those of one such unit, and sees the release, may guess "
+            f"rightly whether these were in it {power(only.bound.claimed):.1%} of the time at most; a coin is right "
+            f"50% of the time. The best attack there is, tried on {2 * only.bound.releases:,} releases, was right "
+            f"{power(only.bound.estimate):.1%} of the time, which is chance and noise away from that at most."
+            if only.bound.holds
+            else "The best attack there is guessed better than the promise allows."
+        )
+    return [" ".join(lines), ""]
 
 
 def _missing(report: Report) -> list[str]:
@@ -129,8 +166,8 @@ def _summary(report: Report) -> list[str]:
     if bounds:
         best = max(bounds, key=lambda bound: bound.ratio)
         lines.append(
-            f"| 2. telling a worst case apart | {sum(2 * each.releases for each in bounds):,} releases | at most "
-            f"{best.ratio:.3f} of what is claimed | {sum(each.seconds for each in bounds):,.0f} s |"
+            f"| 2. telling a worst case apart | {sum(2 * each.releases for each in bounds):,} releases | mu of at "
+            f"least {best.mu:.4f} where {best.claimed:.4f} is claimed | {sum(each.seconds for each in bounds):,.0f} s |"
         )
     if report.canaries is not None:
         one = report.canaries
@@ -198,12 +235,12 @@ def _alarms(report: Report) -> list[str]:
 def _claim(each: Audited) -> str:
     privacy, events = spec_of(each.subject).privacy, events_of(each.subject)
     loss = composed_loss(events, float(privacy.delta), privacy.relation)
-    change = "one more or less" if privacy.relation == "add_remove" else "one replaced"
+    change = "in one and not in the other" if privacy.relation == "add_remove" else "another one in its place"
     drawn = Counter(map(describe, events))
     words = "; ".join(f"{times} x {what}" if times > 1 else what for what, times in drawn.items())
     words = words if len(words) <= _WORDS else f"{words[:_WORDS]} ..."
     told = f"{at_most(loss.epsilon)}, {at_most(loss.delta)}"
-    return f"| {each.name} | {spec_of(each.subject).protects}, {change} | {told} | {words} |"
+    return f"| {each.name} | {spec_of(each.subject).protects}: {change} | {told} | {words} |"
 
 
 def _bound_line(each: Audited) -> str:
@@ -213,7 +250,8 @@ def _bound_line(each: Audited) -> str:
     return (
         f"| {each.name} | {bound.releases:,} | {bound.claimed:.4f} | {bound.reach:.4f} "
         f"| {at_least(bound.mu) if bound.mu else '0'} "
-        f"| {bound.ratio:.3f} | {bound.estimate:.4f} | {power(bound.claimed):.1%} |"
+        f"| {bound.ratio:.3f} | {could_show(bound.claimed * bound.reach, bound.releases, bound.confidence):.4f} "
+        f"| {power(bound.estimate):.1%}, at most {power(bound.claimed):.1%} |"
     )
 
 

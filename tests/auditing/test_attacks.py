@@ -88,7 +88,7 @@ def test_a_page_says_what_was_claimed_tried_found_and_left_out() -> None:
         "Attack 2",
         "What is not covered",
         "seed 3",
-        "one row, one more or less",
+        "one row: in one and not in the other",
     ):
         assert part in text
     assert "OpenDP draws from a source of its own" in text
