@@ -6,7 +6,7 @@ DEMO := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile storm soak mutants audit matrix demo-size evidence-check docs reference proofs clean
+.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile storm soak mutants mutation audit matrix demo-size evidence-check docs reference proofs clean
 
 demo: $(DEMO)
 	$(BIN)/understudy demo
@@ -99,6 +99,14 @@ storm: $(STAMP)
 # plants some.
 mutants: $(STAMP)
 	$(BIN)/python -m tests.mutants.run $(if $(ONLY),--only $(ONLY))
+
+# Edits of the mechanisms' code drawn at random, EACH of a module: what no test fails for is explained in docs/mutation.md. Six seconds of
+# CPU an edit, more where it survives.
+mutation: $(STAMP)
+	test -x build/drawing/bin/cosmic-ray || { $(PYTHON) -m venv build/drawing && \
+	build/drawing/bin/pip install --quiet -r benchmarks/requirements-mutation.txt; }
+	build/drawing/bin/python -m tests.mutants.drawing $(or $(EACH),4) $(or $(SEED),1) build/edits.json
+	$(BIN)/python -m tests.mutants.at_random build/edits.json --kept build/edits-tried-$(or $(EACH),4)-$(or $(SEED),1)
 
 # The long audit: ten thousand pairs of neighbours a method, 20,000 releases of each worst case, then whole releases of pairs; half an
 # hour of CPU, and half as much for the whole releases. Stopped, it goes on where it was if nothing changed. SEED=2 tries others.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -54,3 +55,23 @@ def found(mutants: tuple[Mutant, ...], by: dict[str, str]) -> tuple[Mutant, ...]
     if unknown:
         raise Stale(f"no bug has this name: {sorted(unknown)}")
     return tuple(replace(mutant, also=by.get(mutant.name, "")) for mutant in mutants)
+
+
+SLOW_TO_START = ("tests/e2e", "tests/faults", "tests/flows", "tests/cli", "tests/mutants", "tests/docs")
+
+
+FEW = 2
+
+
+def files_about(module: str) -> list[str]:
+    """The files of tests that import a module, by how near they are; where hardly any do, all of its folder."""
+    dotted = "understudy.pipelines." + module.removesuffix(".py").replace("/", ".")
+    package, _, name = dotted.rpartition(".")
+    wanted = re.compile(rf"{re.escape(dotted)}\b|from {re.escape(package)} import [^\n]*\b{name}\b")
+    found = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if wanted.search(path.read_text())]
+    named = [str(path.relative_to(ROOT)) for path in found]
+    kept = [path for path in named if not path.startswith(SLOW_TO_START)]
+    folder = f"tests/{Path(module).parent}"
+    if len(kept) < FEW:
+        kept = list({*kept, *(str(path.relative_to(ROOT)) for path in (ROOT / folder).glob("test_*.py"))})
+    return sorted(kept, key=lambda path: (Path(path).stem != f"test_{name}", not path.startswith(folder), path))

@@ -22,9 +22,10 @@ import sys
 import time
 import traceback
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 # Imported once and forked with: none of these starts a thread when it is imported.
 import dp_accounting  # noqa: F401
@@ -40,6 +41,7 @@ import sqlalchemy  # noqa: F401
 from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.planted import MUTANTS
 
+Thing, Started = TypeVar("Thing"), TypeVar("Started")
 AT_ONCE = 2
 CPU_SECONDS = 300
 """Of one bug's tests: a bug that makes a test run for ever is not caught."""
@@ -203,15 +205,24 @@ def finished(running: Running, code: int) -> Verdict:
 
 
 def all_tried(chosen: Sequence[Mutant], untouched: Path, folder: Path, at_once: int) -> list[Verdict]:
-    left, running, verdicts = list(chosen), {}, []
+    def start(mutant: Mutant) -> tuple[int, Running]:
+        running = start_one(mutant, untouched, folder)
+        return running.process, running
+
+    return [_told(finished(running, code)) for running, code in waited(chosen, start, at_once)]
+
+
+def waited(
+    things: Sequence[Thing], start: Callable[[Thing], tuple[int, Started]], at_once: int
+) -> Iterator[tuple[Started, int]]:
+    """What was started, and the code that its process ended with, so many at a time, as they end."""
+    left, running = list(things), dict[int, Started]()
     while left or running:
         while left and len(running) < at_once:
-            one = start_one(left.pop(0), untouched, folder)
-            running[one.process] = one
+            running.update([start(left.pop(0))])
         process, status = os.wait()
         if process in running:
-            verdicts.append(_told(finished(running.pop(process), os.waitstatus_to_exitcode(status))))
-    return verdicts
+            yield running.pop(process), os.waitstatus_to_exitcode(status)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import pytest
 
-from tests.mutants.mutant import ROOT, Edit, Mutant, Stale
+from tests.mutants.mutant import ROOT, Edit, Mutant, Stale, files_about
 from tests.mutants.planted import EIGHT_BREAKS, MUTANTS, NOT_BY_GENERATORS
 
 
@@ -46,3 +46,14 @@ def test_a_bug_whose_place_is_gone_fails_loudly() -> None:
     gone = Mutant("gone", "tests/x.py::test_x", (Edit("pipelines/errors.py", "no such text anywhere", ""),))
     with pytest.raises(Stale, match="has 0 times"):
         gone.edited()
+
+
+def test_edits_at_random_have_tests_that_may_fail() -> None:
+    """Each module that `drawing.py` names is there, and some file of tests is about it."""
+    names = next(
+        node.value for node in ast.parse((ROOT / "tests/mutants/drawing.py").read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MODULES"
+    )  # fmt: skip
+    modules = eval(compile(ast.Expression(names), "modules", "eval"))
+    assert len(modules) > 40
+    assert all((ROOT / "pipelines" / module).is_file() and files_about(module) for module in modules)
