@@ -3,6 +3,7 @@ left out."""
 
 from __future__ import annotations
 
+import math
 import platform
 from collections import Counter
 from collections.abc import Iterable
@@ -98,7 +99,7 @@ def page(report: Report) -> str:
         "by one pair. *Shown at least* is what it reached, with 99% confidence a line (Clopper and Pearson), and "
         "*share* that over the claim. *Could show* is what a perfect attack shows with so many releases: more releases "
         "show more. Shown above claimed would be a broken promise; shown far below what could be shown, noise that is "
-        "larger than it must be. *Right guesses*: how often the attacker was right (by the estimate), and may be at "
+        "larger than it must be. *Right guesses*: how often the attacker was right, give or take chance, and may be at "
         "most; a coin is right half of the time.",
         "",
         "| release | releases each | claimed mu | pair uses | shown at least | share | could show | right guesses |",
@@ -122,13 +123,15 @@ def _in_short(report: Report) -> list[str]:
     spec, privacy = spec_of(only.subject), spec_of(only.subject).privacy
     tables = f"{len(spec.tables)} tables ({', '.join(spec.tables)})" if spec.tables is not None else "one table"
     what = f"`{spec.name}` releases a copy of {tables} with the method {spec.method.name}."
-    lines = [f"{what} It promises to hide {spec.protects}, at epsilon {privacy.epsilon} and delta {privacy.delta}."]
+    lines = [
+        f"{what} It promises to hide the presence of {spec.protects}, at epsilon {privacy.epsilon} and delta {privacy.delta}."
+    ]
     if isinstance(only.bound, LowerBound):
         lines.append(
-            f"In words: somebody who knows every row but those of one such unit, and sees the release, may guess "
-            f"rightly whether these were in it {power(only.bound.claimed):.1%} of the time at most; a coin is right "
-            f"50% of the time. The best attack there is, tried on {2 * only.bound.releases:,} releases, was right "
-            f"{power(only.bound.estimate):.1%} of the time, which is chance and noise away from that at most."
+            "In words: somebody who knows every row but those of one such unit, and sees the release, may guess rightly "
+            f"whether these were in it {power(only.bound.claimed):.1%} of the time at most; a coin is right 50% of the "
+            f"time. The best attack there is was tried on {2 * only.bound.releases:,} releases and was right "
+            f"{_right(only.bound)} of the time, which agrees with the promise."
             if only.bound.holds
             else "The best attack there is guessed better than the promise allows."
         )
@@ -251,8 +254,13 @@ def _bound_line(each: Audited) -> str:
         f"| {each.name} | {bound.releases:,} | {bound.claimed:.4f} | {bound.reach:.4f} "
         f"| {at_least(bound.mu) if bound.mu else '0'} "
         f"| {bound.ratio:.3f} | {could_show(bound.claimed * bound.reach, bound.releases, bound.confidence):.4f} "
-        f"| {power(bound.estimate):.1%}, at most {power(bound.claimed):.1%} |"
+        f"| {_right(bound)}, at most {power(bound.claimed):.1%} |"
     )
+
+
+def _right(bound: LowerBound) -> str:
+    """How often the attacker was right, give or take two standard errors."""
+    return f"{power(bound.estimate):.1%} ± {2 * math.sqrt(1 / 8 / bound.releases):.1%}"
 
 
 def _told(audited: Iterable[Audited]) -> list[str]:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -54,13 +55,17 @@ def with_section(page: str, found: Counter[str], code: int, seconds: float) -> s
         else "**A difference was found, or a test could not end: see the output of the run.**"
     )
     lines = [f"| {what} | {pairs:,} |" for what, pairs in sorted(found.items())]
-    section = "\n".join([TITLE, SAID.replace("\n", " "), "", verdict, "", "| pairs | |", "|---|---:|", *lines, "", ""])
     kept = [line for line in page.splitlines(keepends=True) if not line.startswith("- **Whole releases**")]
-    text = "".join(kept)
-    old = text.find(TITLE)
+    said = [SAID.replace("\n", " "), "", verdict, "", "| pairs | |", "|---|---:|", *lines]
+    return with_part("".join(kept), TITLE, said)
+
+
+def with_part(page: str, title: str, lines: Sequence[str]) -> str:
+    """The page with a section of this title before what is not covered, and none that had it."""
+    old = page.find(title)
     if old >= 0:
-        text = text[:old] + text[text.index(BEFORE) :]
-    return text.replace(BEFORE, section + BEFORE)
+        page = page[:old] + page[page.index("\n## ", old) + 1 :]
+    return page.replace(BEFORE, "\n".join([title, *lines, "", ""]) + BEFORE)
 
 
 if __name__ == "__main__":

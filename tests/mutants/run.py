@@ -38,6 +38,7 @@ import pytest
 import scipy.stats  # noqa: F401
 import sqlalchemy  # noqa: F401
 
+from tests.auditing.wide import with_part
 from tests.mutants.mutant import ROOT, Mutant
 from tests.mutants.planted import MUTANTS
 
@@ -229,6 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="names, or parts of them")
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="so many bugs at a time")
+    parser.add_argument("--into", type=Path, help="the audit's page, for a section about it")
     parser.add_argument("--unplanted", action="store_true", help="only check that the named tests pass without a bug")
     asked = parser.parse_args(arguments)
     chosen = [each for each in MUTANTS if not asked.only or any(part in each.name for part in asked.only)]
@@ -250,9 +252,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
             shutil.rmtree(folder, ignore_errors=True)
     missed = [each for each in verdicts if not each.caught]
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"{len(verdicts) - len(missed)} of {len(verdicts)} planted bugs caught, on {_commit()}, in "
-          f"{time.monotonic() - start:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU")  # fmt: skip
+    told = (f"{len(verdicts) - len(missed)} of {len(verdicts)} planted bugs caught, on {_commit()}, in "
+            f"{time.monotonic() - start:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU")  # fmt: skip
+    print(told)
+    if asked.into is not None:
+        asked.into.write_text(with_part(asked.into.read_text(), TITLE, _section(told, chosen, missed)))
     return 1 if missed else 0
+
+
+TITLE = "## Would it have been seen: planted bugs"
+
+
+def _section(told: str, chosen: Sequence[Mutant], missed: Sequence[Verdict]) -> list[str]:
+    by_pairs = sum(bool(each.also) for each in chosen)
+    return [
+        "Privacy bugs, among them every break that was ever found in this project, are planted in copies of the code "
+        "one at a time (`make mutants`), each as a small edit. A bug is caught if the test that is named for it fails in "
+        f"a check. {by_pairs} of them must also be found by pairs of neighbours that know nothing of the bug.",
+        "",
+        f"{told}.",
+        *(f"- **Missed:** {each.name}: {each.why[:100]}" for each in missed),
+    ]
 
 
 def _commit() -> str:
