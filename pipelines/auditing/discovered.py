@@ -6,14 +6,12 @@ goes through the same steps is seen from the outside (tests/auditing/test_whole.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import closing
 from functools import lru_cache
 from typing import Any
 
 from understudy.pipelines.auditing.values import Tables
-from understudy.pipelines.canonical import canonical_json
 from understudy.pipelines.discovery.asking import KIND, DiscoveryPlan, first_round, open_columns, second_round, terms_of
 from understudy.pipelines.discovery.closing import Sizes, closed_column
 from understudy.pipelines.discovery.found import found_of
@@ -53,13 +51,13 @@ def discovered(
     tree = spec.model_dump()
     tree["columns"] |= {name: closed_column(column, found[name], sizes) for name, column in columns.items()}
     tree["privacy"]["discovery"] = terms_of(spec).model_dump()
-    return _planned(canonical_json(tree))
+    return _planned(ReleaseSpec.model_validate(tree).model_dump_json())
 
 
 @lru_cache(maxsize=8)
 def _planned(spec: str) -> Planned:
     """Both tables of a pair come to the same plan, after the same history."""
-    return plan_release(ReleaseSpec.model_validate(json.loads(spec)))
+    return plan_release(ReleaseSpec.model_validate_json(spec))
 
 
 def _asked(spec: ReleaseSpec, plan: DiscoveryPlan, source: Source, purchase: Purchase) -> Measurement:

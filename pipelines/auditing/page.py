@@ -124,13 +124,15 @@ def _in_short(report: Report) -> list[str]:
     tables = f"{len(spec.tables)} tables ({', '.join(spec.tables)})" if spec.tables is not None else "one table"
     what = f"`{spec.name}` releases a copy of {tables} with the method {spec.method.name}."
     lines = [
-        f"{what} It promises to hide the presence of {spec.protects}, at epsilon {privacy.epsilon} and delta {privacy.delta}."
+        f"{what} It promises to hide the presence of {spec.protects}, "
+        f"at epsilon {privacy.epsilon} and delta {privacy.delta}."
     ]
     if isinstance(only.bound, LowerBound):
         lines.append(
-            "In words: somebody who knows every row but those of one such unit, and sees the release, may guess rightly "
-            f"whether these were in it {power(only.bound.claimed):.1%} of the time at most; a coin is right 50% of the "
-            f"time. The best attack there is was tried on {2 * only.bound.releases:,} releases and was right "
+            "In words: somebody who knows every row but those of one such unit, and sees the release, may guess "
+            f"rightly whether these were in it {power(only.bound.claimed):.1%} of the time at most; a coin is right "
+            "50% of the time. The best attack there is was tried on "
+            f"{2 * only.bound.releases:,} releases and was right "
             f"{_right(only.bound)} of the time, which agrees with the promise."
             if only.bound.holds
             else "The best attack there is guessed better than the promise allows."

@@ -267,7 +267,7 @@ def _section(told: str, chosen: Sequence[Mutant], missed: Sequence[Verdict]) -> 
     by_pairs = sum(bool(each.also) for each in chosen)
     return [
         "Privacy bugs, among them every break that was ever found in this project, are planted in copies of the code "
-        "one at a time (`make mutants`), each as a small edit. A bug is caught if the test that is named for it fails in "
+        "one at a time (`make mutants`), each as a small edit. A bug is caught if the test named for it fails in "
         f"a check. {by_pairs} of them must also be found by pairs of neighbours that know nothing of the bug.",
         "",
         f"{told}.",
