@@ -34,6 +34,7 @@ from understudy.pipelines.counting.tree.views import View
 from understudy.pipelines.counting.workload import Clique
 from understudy.pipelines.inference.asking_trees import AskedTree
 from understudy.pipelines.inference.axes import group_value
+from understudy.pipelines.inference.question import Question, parse_question
 from understudy.pipelines.inference.tree_views import described, told_tree
 from understudy.pipelines.methods.tree.plan import TreeDesign, design_tree, tree_domains
 from understudy.pipelines.methods.tree.released import TREE, released_tree, residual_name, tree_facts
@@ -53,7 +54,7 @@ FINE = 360_360
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--releases", type=int, default=100)
-    parser.add_argument("--questions", type=int, default=4, help="draws of columns for every kind")
+    parser.add_argument("--questions", type=int, default=2, help="draws of columns for every kind")
     parser.add_argument("--keep", type=Path, help="a file that keeps what each release found, and goes on from there")
 
 
@@ -63,12 +64,8 @@ def run(args: argparse.Namespace) -> None:
     for name, load in loaders.items():
         if not figures.wants(f"tree_coverage.{name}.") or (data := load()) is None:
             continue
+        _cover(name, data, kept, args)
         for epsilon in EPSILONS:
-            missing = args.releases - kept.releases(name, epsilon)
-            releases = _Releases(data, epsilon, args.questions) if missing > 0 else None
-            for _ in range(missing if releases is not None else 0):
-                assert releases is not None
-                kept.add(name, epsilon, releases.one())
             for kind, pooled in kept.pooled((name,), (epsilon,)).items():
                 figures.show(f"tree_coverage.{name}.{epsilon}.{kind}.held", pooled.held, "error", pooled.error)
                 figures.show(f"tree_coverage.{name}.{epsilon}.{kind}.width", pooled.width)
@@ -76,10 +73,20 @@ def run(args: argparse.Namespace) -> None:
             figures.show(f"tree_coverage.{name}.all.{kind}.held", pooled.held, "error", pooled.error)
 
 
+def _cover(name: str, data: FamilySet, kept: Kept, args: argparse.Namespace) -> None:
+    """As many releases as are not kept yet; the epsilons in turn, so that what is cut short is of all of them."""
+    missing = {epsilon: args.releases - kept.releases(name, epsilon) for epsilon in EPSILONS}
+    releases = {epsilon: _Releases(data, epsilon, args.questions) for epsilon in EPSILONS if missing[epsilon] > 0}
+    for number in range(max(missing.values())):
+        for epsilon, each in releases.items():
+            if number < missing[epsilon]:
+                kept.add(name, epsilon, each.one())
+
+
 @dataclass(frozen=True)
 class Asked:
     kind: str
-    text: str
+    question: Question
     truth: dict[tuple[object, ...], float]
     small: frozenset[tuple[object, ...]]
 
@@ -118,7 +125,7 @@ class _Releases:
         released = self._released(self._noise.draw(self._exact, operating_system_randomness()), self._design.ticks)
         found = defaultdict(list)
         for each in self._asked:
-            for answer in released.answer(each.text):
+            for answer in released.answer(each.question):
                 group = tuple(answer.group.values())
                 if group not in each.truth or answer.interval is None:
                     continue
@@ -155,7 +162,7 @@ def _with_truth(kind: str, text: str, told: AskedTree) -> Asked:
         group: value for group, value in answers.items() if value is not None and shares.get(group[:1], 1.0) > 1e-6
     }
     small = frozenset(group for group in truth if shares.get(group[:1], 1.0) < SMALL)
-    return Asked(kind, text, truth, small)
+    return Asked(kind, parse_question(text), truth, small)
 
 
 def _questions(design: TreeDesign, private: LocalTree, draws: int) -> Iterator[tuple[str, str, int, Clique]]:
