@@ -62,10 +62,7 @@ class Asked:
 
     def answer(self, question: str | Question, level: float = LEVEL) -> Answers:
         asked = parse_question(question) if isinstance(question, str) else question
-        if not 0.5 <= level < 1:
-            raise SpecError(f"no interval has the level {level:g}", "choose one from 0.5 to below 1, such as 0.95")
-        if asked.over_time:
-            raise SpecError("a question over time is about all releases of a name", "name the folder that holds them")
+        require_single(asked, level)
         reason = self.why
         if self.told is not None:
             others = unknown(self.told, asked)
@@ -85,6 +82,14 @@ class Asked:
         note = "the published rows answer, which say nothing of how far off they are"
         notes = (note,) if self.number_of_rows is not None else (*self.notes, note)
         return Answers(asked, answers, notes, level, "rows")
+
+
+def require_single(question: Question, level: float) -> None:
+    """SpecError if it is no question to one release, or no interval has that level."""
+    if not 0.5 <= level < 1:
+        raise SpecError(f"no interval has the level {level:g}", "choose one from 0.5 to below 1, such as 0.95")
+    if question.over_time:
+        raise SpecError("a question over time is about all releases of a name", "name the folder that holds them")
 
 
 def listed(names: list[str]) -> str:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.inference.answers import LEVEL, Answers
-from understudy.pipelines.inference.asking import Asked, listed
+from understudy.pipelines.inference.asking import Asked, listed, require_single
 from understudy.pipelines.inference.estimating import estimate
 from understudy.pipelines.inference.features import FROM_ROWS, parse_formula
 from understudy.pipelines.inference.from_rows import answer_from_rows
@@ -38,8 +38,7 @@ class AskedTree:
 
     def answer(self, question: str | Question, level: float = LEVEL) -> Answers:
         asked = parse_question(question) if isinstance(question, str) else question
-        if asked.over_time:
-            raise SpecError("a question over time is about all releases of a name", "name the folder that holds them")
+        require_single(asked, level)
         called = self.told.called(asked.names)
         full = list(called.values())
         reason = self._why_not(full) if full else ""
@@ -50,7 +49,7 @@ class AskedTree:
             except NotMeasured as missing:
                 reason = f"{listed([told.columns[place].name for place in missing.columns])} were not measured together"
         table = self.told.table_of(full)
-        in_order = [name for name in full if name in self.told.names and name.split(".")[1] in IN_ORDER]
+        in_order = any(self.told.roles.get(name) in IN_ORDER for name in full)
         if table is None or in_order:
             what = "no row of the release has them all" if table is None else "rows are not looked at in order"
             raise SpecError(f"{reason}, and {what}", "ask about columns of one table, or of those above it")
@@ -124,7 +123,8 @@ class AskedTree:
                 found = found.join(_prefixed(tables[above.name], above.name), key, f"{above.name}.{above.key}")
                 at = above
             for child in tree.children(at.name):
-                if f"{child.name}.number" in names:
+                number = f"{child.name}.number"
+                if number in names and self.told.roles.get(number) == "number":
                     found = _with_number(
                         found, tables[child.name], child, key if above is not None else f"{at.name}.{at.key}"
                     )

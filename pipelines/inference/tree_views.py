@@ -6,6 +6,7 @@ the tables there are
     visits.place           whether a row is the first of its parent's, or later, where they are in order
     visits.previous.ward   the ward of the row before
     visits.gap             the step from the row before: days of a date or a moment, else the column's own units
+Where a table has a column of such a name, it is `visits.the number` and so on.
 In every view each root counts once, and its rows weigh alike. Of several views the one of the highest table that has
 all columns answers.
 """
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from understudy.pipelines.counting.lifted import Residual, Residuals
-from understudy.pipelines.counting.tree.views import View, ViewColumn
+from understudy.pipelines.counting.tree.views import Role, View, ViewColumn
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.inference.question_sums import Told
 from understudy.pipelines.inference.residuals import ROUNDING
@@ -30,8 +31,8 @@ from understudy.pipelines.table.domain import TableDomain
 DAY = 86_400_000_000
 """Microseconds."""
 
-IN_ORDER = ("place", "previous", "gap")
-"""What a column is called after its table where it is of rows that follow each other."""
+IN_ORDER: tuple[Role, ...] = ("place", "before", "gap")
+"""What is of rows that follow each other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +100,21 @@ class ToldTree:
                 return table
         return None
 
+    @cached_property
+    def roles(self) -> dict[str, Role]:
+        """What each column is, in the first view that has it."""
+        found: dict[str, Role] = {}
+        for view in self.views:
+            for name, column in zip(view.places, view.view.columns, strict=True):
+                found.setdefault(name, column.role)
+        return found
+
     def _table(self, full: str) -> str:
         """Whose rows have it: how many rows a table has below a row, that row has."""
-        name, column = full.split(".", 1) if "." in full else (full, "")
+        name = full.partition(".")[0]
         if name not in self.tree.names:
             return self.tree.root.name
-        return (self.tree.table(name).parent or name) if column == "number" else name
+        return (self.tree.table(name).parent or name) if self.roles.get(full) in ("number", "siblings") else name
 
 
 def told_tree(
@@ -123,15 +133,16 @@ def told_tree(
 
 
 def full_name(column: ViewColumn, domains: Mapping[str, TableDomain]) -> str:
+    if column.role in ("own", "above"):
+        return f"{column.table}.{domains[column.table].names[column.column]}"
     match column.role:
-        case "own" | "above":
-            return f"{column.table}.{domains[column.table].names[column.column]}"
         case "before":
-            return f"{column.table}.previous.{domains[column.table].names[column.column]}"
-        case "number" | "siblings":
-            return f"{column.table}.number"
+            name = f"previous.{domains[column.table].names[column.column]}"
+        case "siblings":
+            name = "number"
         case _:
-            return f"{column.table}.{column.role}"
+            name = column.role
+    return f"{column.table}.{name}" if name not in domains[column.table].names else f"{column.table}.the {name}"
 
 
 def described(column: ViewColumn, domains: Mapping[str, TableDomain]) -> DomainColumn:

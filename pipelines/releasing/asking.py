@@ -135,7 +135,8 @@ def asked_files(
 def told_of_tree(measured: MeasuredTree, manifest: Manifest) -> ToldTree:
     published = [f"{fact.name}.{column}" for fact in manifest.tables for column in fact.columns]
     if measured.tree.is_implied:
-        published = [f"{ROWS}.{column}" for column in manifest.columns]
+        known = {name for domain in measured.domains.values() for name in domain.names}
+        published = [f"{ROWS}.{column}" for column in manifest.columns if column not in known]
     released, ticks = released_tree(measured.measurement), int(measured.measurement.facts["ticks"])
     return told_tree(released, measured.tree, measured.domains, ticks, published)
 

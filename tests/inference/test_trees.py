@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.methods.tree.released_trees import made_tree, released_from, rows_above
-from tests.trees import clinic, domains_of, flat
+from tests.trees import CLINIC, clinic, domains_of, flat
 from understudy.pipelines.counting.residuals import differences
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.inference.answers import Answers, Uncut
@@ -230,6 +230,17 @@ def test_a_flat_table_with_entities_is_asked_by_its_own_names() -> None:
     weight = 1 / np.bincount(root)[root]
     share = (weight * (made.codes["rows"][:, 0] == 0))[of_women].sum() / weight[of_women].sum()
     assert values(found)[("f",)] == pytest.approx(share)
+
+
+def test_a_column_that_is_called_as_a_made_one_is_not_taken_for_it() -> None:
+    named = {"number": {"type": "category", "values": ["i", "ii"]}, "gap": {"type": "boolean"}}
+    spec = clinic(visits={"columns": {**CLINIC["tables"]["visits"]["columns"], **named}})
+    made = made_tree(spec, 60, np.random.default_rng(3))
+    told = asked(released_from(made, spec), spec)
+    assert {answer.group["visits.number"] for answer in told.answer("count by visits.number")} == {"i", "ii"}
+    assert len(told.answer("count by sex, 'visits.the number'")) == 8
+    assert len(told.answer("share(gap) by visits.number")) == 2
+    assert told.answer("mean('visits.the gap') by ward").notes
 
 
 def test_the_verdict_judges_each_table_by_its_own_columns_and_in_roots() -> None:

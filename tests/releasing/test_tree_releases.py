@@ -197,6 +197,10 @@ def test_a_flat_table_keeps_its_entities(tmp_path: Path) -> None:
     spec["columns"] = {"patient_id": {"type": "identifier", "action": "surrogate"}, **spec["columns"]}
     release = understudy.synthesize(table, spec, cap=(60, "1e-5"), home=tmp_path)
     frame = release.to_pandas()
+    assert release.estimate("share(ward = a) by sex").answers[0].interval is not None
+    assert (
+        "were not measured together" in release.estimate("count by sex, ward where on > 2020-06-01").answers[0].reason
+    )
     assert release.manifest.tables == ()
     by_entity = frame.groupby("patient_id")
     assert by_entity.sex.nunique().max() == 1
