@@ -1,4 +1,4 @@
-"""Iceberg tables of a Glue catalogue, rows in S3: moto's server speaks for both services."""
+"""Iceberg tables of other catalogues than SQL: of Glue with rows in S3, for both of which moto speaks, and of REST."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.iceberg_rest import rest_catalogue
 from tests.lakehouse import catalogue
 from tests.object_stores import bucket, s3_server
 from tests.publishing.test_lakehouse_targets import COPIES, make
@@ -18,11 +19,19 @@ from understudy.pipelines.spec.source import SourceSpec
 from understudy.testing.tables import COLUMNS, spec_of_columns
 
 __all__ = ["bucket", "s3_server"]
-pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def glue(bucket: str, s3_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+@pytest.fixture(params=[pytest.param("glue", marks=pytest.mark.slow), "rest"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a catalogue, configured for PyIceberg as a worker would, by its environment."""
+    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
+    if request.param == "rest":
+        with rest_catalogue(tmp_path) as address:
+            monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TYPE", "rest")
+            monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", address)
+            yield "iceberg://lake"
+        return
+    bucket, s3_server = request.getfixturevalue("bucket"), request.getfixturevalue("s3_server")
     settings = {
         "TYPE": "glue",
         "WAREHOUSE": f"s3://{bucket}/warehouse",
@@ -35,7 +44,6 @@ def glue(bucket: str, s3_server: str, tmp_path: Path, monkeypatch: pytest.Monkey
     }
     for name, value in settings.items():
         monkeypatch.setenv(f"PYICEBERG_CATALOG__LAKE__{name}", value)
-    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
     yield "iceberg://lake"
     for table in (COPIES, "copies.understudy_releases"):  # the server outlives the test
         catalogue().drop_table(table)
@@ -47,18 +55,18 @@ def target_at(address: str, place: Path) -> Target:
     return open_target(spec_of_columns(COLUMNS).model_copy(update={"publish": publish}), place)
 
 
-def test_a_release_is_published_verified_replaced_and_read_from_glue(glue: str, tmp_path: Path) -> None:
-    target, first, second = target_at(glue, tmp_path), make(1), make(2)
+def test_a_release_is_published_replaced_found_again_and_read(lake: str, tmp_path: Path) -> None:
+    target, first, second = target_at(lake, tmp_path), make(1), make(2)
     target.publish(first)
-    spec = SourceSpec(uri=glue, table=COPIES, snapshot="s")
+    spec = SourceSpec(uri=lake, table=COPIES, snapshot="s")
     with closing(open_source(spec, tmp_path)) as source:
         before = source.snapshot_id()
         assert sum(batch.num_rows for batch in source.read(["age"])) == first.table.num_rows
-        published = target_at(glue, tmp_path).publish(second)
+        published = target_at(lake, tmp_path).publish(second)
         assert sum(batch.num_rows for batch in source.read(["age"])) == first.table.num_rows  # its own version still
     with closing(open_source(spec, tmp_path)) as source:
         assert source.snapshot_id() != before
         assert sum(batch.num_rows for batch in source.read(["age"])) == second.table.num_rows
-    found = target_at(glue, tmp_path).recover("contract", second.manifest.release_id)
+    found = target_at(lake, tmp_path).recover("contract", second.manifest.release_id)
     assert found is not None
     assert found.manifest_sha256 == published.manifest_sha256
