@@ -62,7 +62,8 @@ def get_account(connection: Connection, name: str, lock: bool = False) -> Accoun
     known = [row.name for row in connection.execute(select(accounts.c.name).order_by(accounts.c.name))]
     raise SpecError(
         f"The ledger has no account {name!r}; it has {', '.join(known) if known else 'none yet'}.",
-        f"Open it: understudy ledger open {name} --epsilon E --delta D --relation add_remove",
+        f"Open it: understudy ledger open {name} --epsilon E --delta D, with the spec's relation and unit "
+        "(--relation, --entity, --max-rows)",
     )
 
 
