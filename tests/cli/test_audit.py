@@ -51,3 +51,28 @@ def test_what_cannot_be_audited_is_one_message(spec: Path, tmp_path: Path) -> No
     done = CliRunner().invoke(main, ["audit", str(spec), "--pairs", "1", "--releases", "0", "--out", str(tmp_path)])
     assert done.exit_code == 2
     assert "cannot write" in done.output
+
+
+TREE = """
+name: library
+source: {uri: nowhere, snapshot: "2026-10"}
+privacy: {account: library, epsilon: 1, delta: 1e-6}
+tables:
+  members: {key: card, columns: {branch: {type: category, values: [north, south]}}}
+  loans: {parent: {table: members, by: card}, max_rows: 4, columns: {genre: {type: category, values: [novel, comic]}}}
+publish: {to: releases/}
+"""
+
+
+def test_several_tables_are_audited_as_one_release(spec: Path, tmp_path: Path) -> None:
+    spec.write_text(TREE)
+    out = tmp_path / "audit.md"
+    done = CliRunner().invoke(main, ["audit", str(spec), "--pairs", "6", "--releases", "20", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    page = out.read_text()
+    assert "a copy of 2 tables (members, loans)" in page
+    assert "one of members with everything attributed to it: in one and not in the other" in page
+    spec.write_text(TREE.replace("values: [novel, comic]", "values: discover"))
+    done = CliRunner().invoke(main, ["audit", str(spec), "--out", str(out)])
+    assert done.exit_code == 2
+    assert "left open are not audited yet" in done.output
