@@ -172,6 +172,7 @@ def test_rules_between_tables_are_kept_for_free_by_another_release_of_the_same_m
     assert len(both)
     assert not ((both.sex == "f") & (both.ward == "a")).any()
     assert again.spent == ()
+    assert "Rule, kept by every row: forbidden patients.sex and visits.ward" in release.card
 
 
 def test_tables_far_from_what_was_measured_are_not_published(fitted: Synthesizer) -> None:
