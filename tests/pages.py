@@ -83,7 +83,8 @@ def faults(page: Page) -> list[str]:
         for name, value in each.attributes.items():
             if name.startswith("on"):
                 found.append(f"<{each.tag} {name}>")
-            if name in ("src", "href", "action", "srcset") and not re.match(r"(#|data:)", value):
+            beside = each.tag == "a" and not re.match(r"[A-Za-z+.-]+:|/", value)
+            if name in ("src", "href", "action", "srcset") and not (beside or re.match(r"(#|data:)", value)):
                 found.append(f"<{each.tag} {name}={value[:60]}>")
             if name == "style" and ("url(" in value or "expression" in value):
                 found.append(f"<{each.tag} style={value}>")

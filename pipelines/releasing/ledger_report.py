@@ -8,16 +8,19 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 
+from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.events import Event, describe
 from understudy.pipelines.privacy.ledger.ledger import Balance, Charge, Ledger, Publication, State
 from understudy.pipelines.privacy.ledger.names import is_period_account
 from understudy.pipelines.privacy.ledger.records import VerifyReport, charged_loss
 from understudy.pipelines.privacy.stating import at_most, left_text, spent_text
 from understudy.pipelines.publishing.pages.charts import step_chart
-from understudy.pipelines.publishing.pages.page import Html, Section, code, mark, page, paragraph, table
+from understudy.pipelines.publishing.pages.page import Html, Section, code, listed, mark, page, paragraph, table
+from understudy.pipelines.publishing.signing import PublicKey
 
 MOST_CHARGES = 200
 FORECAST = 1000
@@ -31,7 +34,7 @@ class AccountStory:
     balance: Balance
     charges: tuple[tuple[Charge, float], ...]
     publications: tuple[Publication, ...]
-    keys: int
+    keys: tuple[str, ...]
     more: int | None
     """Releases like the last one that still fit; None before the first."""
 
@@ -45,17 +48,19 @@ def account_story(ledger: Ledger, name: str) -> AccountStory:
         if place >= len(charges) - MOST_CHARGES:
             spent.append((charge, charged_loss(tuple(counted.items()), balance.account).epsilon))
     more = balance.remaining(charges[-1].event, FORECAST) if charges else None
-    return AccountStory(balance, tuple(spent), ledger.publications(name), len(ledger.keys(name)), more)
+    return AccountStory(balance, tuple(spent), ledger.publications(name), _key_ids(ledger, name), more)
 
 
-def ledger_page(ledger: Ledger, now: dt.datetime) -> str:
-    """All accounts; those of single periods, which a series opens by itself, come after the others."""
+def ledger_page(ledger: Ledger, now: dt.datetime, where: bool = True) -> str:
+    """All accounts; those of single periods, which a series opens by itself, come after the others. `where` the ledger
+    lies is told to whoever runs it, and not to others."""
     accounts = sorted(ledger.accounts(), key=lambda account: (is_period_account(account.name), account.name))
     stories = [account_story(ledger, account.name) for account in accounts]
     report = ledger.verify()
+    place = f"{escape(ledger.where)}, " if where else ""
     return page(
         "Privacy ledger",
-        Html(f"{escape(ledger.where)}, ledger {code(ledger.id)}, as of {escape(now.isoformat(timespec='seconds'))}"),
+        Html(f"{place}ledger {code(ledger.id)}, as of {escape(now.isoformat(timespec='seconds'))}"),
         [
             (f"{len(stories):,}", "accounts"),
             (f"{sum(story.balance.charges for story in stories):,}", "charges"),
@@ -100,15 +105,38 @@ def _chain(report: VerifyReport) -> Section:
 def _account(story: AccountStory) -> Section:
     account = story.balance.account
     held = (
-        f"Filter {account.filter.name}: {account.filter.theorem}. Relation {account.relation.value}. "
-        f"{story.keys} signing {'key' if story.keys == 1 else 'keys'}; newest entry "
+        f"Filter {account.filter.name}: {account.filter.theorem}. Relation {account.relation.value}. Cap epsilon "
+        f"{account.cap.epsilon} at delta {account.cap.delta}. Newest entry of the history: "
     )
-    body = Html(f"<p>{escape(held)}{code(story.balance.history_head[:16])}</p>")
+    keys = ", ".join(code(key) for key in story.keys) or "none yet"
+    signed = f"<p>Keys that signed its releases, as {code('understudy keys show')} names them: {keys}.</p>"
+    body = Html(f"<p>{escape(held)}{code(story.balance.history_head[:16])}</p>{signed}{_ahead(story)}")
     if not story.charges:
         return Section(account.name, Html(body + paragraph("Nothing was charged yet.")))
     days, spent = [charge.created_at[:10] for charge, _ in story.charges], [spent for _, spent in story.charges]
     chart = step_chart(days, spent, float(account.cap.epsilon), f"epsilon spent by {account.name} over time")
     return Section(account.name, Html(body + chart + _charges(story) + _published(story)))
+
+
+def _ahead(story: AccountStory) -> str:
+    """Forecast and burnt charges, in words."""
+    lines = [f"Releases like the last that still fit: {_forecast(story.more)}."] if story.charges else []
+    burnt = [charge for charge, _ in story.charges if charge.state is State.BURNT]
+    lines += [
+        f"Burnt: {charge.release}, snapshot {charge.snapshot}, {charge.created_at[:10]}. Its budget stays spent, and "
+        f"nothing was measured. {charge.reason or ''}"
+        for charge in burnt
+    ]
+    return listed(lines) if lines else ""
+
+
+def _key_ids(ledger: Ledger, name: str) -> tuple[str, ...]:
+    """As people compare them; what is no key in a ledger that somebody changed is told by the chain."""
+    found = []
+    for _, pem in ledger.keys(name):
+        with suppress(SpecError):
+            found.append(PublicKey.from_pem(pem, "the ledger's key").id[:16])
+    return tuple(dict.fromkeys(found))
 
 
 def _charges(story: AccountStory) -> Html:
@@ -130,7 +158,9 @@ def _charges(story: AccountStory) -> Html:
     heads = ("when", "release", "snapshot", "stage", "event", "spent then", "state", "reason", "charge")
     hidden = story.balance.charges - len(story.charges)
     more = paragraph(f"{hidden:,} older charges are in `understudy ledger export`.") if hidden else ""
-    return Html(f"<h3>Charges</h3>{table(heads, rows, f'charges of {story.balance.account.name}')}{more}")
+    return Html(
+        f"<h3>Charges</h3>{table(heads, rows, f'charges of {story.balance.account.name}', sortable=True)}{more}"
+    )
 
 
 def _published(story: AccountStory) -> Html:

@@ -7,12 +7,11 @@ only if the spec says `source.rows_are_public`; else the estimate is for a numbe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from understudy.pipelines.errors import UnderstudyError
 from understudy.pipelines.methods.base import MethodPlan
@@ -84,12 +83,12 @@ def counting_estimate(spec: ReleaseSpec, plan: MethodPlan[Any], size: TableSize)
     return estimate_counting(domain, plan.counted, unit, size.rows, usable_cores())
 
 
-def print_counting(spec: ReleaseSpec, plan: MethodPlan[Any], size: TableSize) -> None:
+def _counting_line(spec: ReleaseSpec, plan: MethodPlan[Any], size: TableSize) -> Iterator[str]:
     found = counting_estimate(spec, plan, size)
     if found is None:
         return
     passes = f", {found.passes} passes" if found.passes > 1 else ""
-    click.echo(
+    yield (
         f"counting {len(plan.counted)} marginals of {size.rows:,} rows ({size.origin}): about {_time(found.seconds)}"
         f" on this machine's cores, {found.peak_mb:,.0f} MB{passes}"
     )
@@ -102,22 +101,23 @@ def release_cost(spec: ReleaseSpec, plan: MethodPlan[Any], size: TableSize) -> R
     return estimate_release(spec, plan, size.rows)
 
 
-def print_costs(spec: ReleaseSpec, plan: MethodPlan[Any], size: TableSize) -> None:
+def cost_lines(spec: ReleaseSpec, plan: MethodPlan[Any], size: TableSize) -> Iterator[str]:
     """Time and memory of every stage, the size of what is published, and whether a cluster would help."""
     from understudy.pipelines.counting.counting import usable_cores
 
+    yield from _counting_line(spec, plan, size)
     cost, cores = release_cost(spec, plan, size), usable_cores()
     if cost is None:
-        click.echo(f"how long {plan.method} takes to make rows is not known beforehand")
+        yield f"how long {plan.method} takes to make rows is not known beforehand"
         return
     told = [f"{stage.stage} {_time(stage.seconds(cores))}" for stage in cost.stages if stage.seconds(cores) >= 1]
     parts = f" in {cost.parts:,} parts" if cost.parts > 1 else ""
-    click.echo(
+    yield (
         f"the whole release of {cost.rows:,} rows{parts}: about {_time(cost.seconds(cores))} on this machine's cores "
         f"({', '.join(told)}), {cost.peak_mb:,.0f} MB of memory, {_size(cost.output_mb)} published"
     )
     if spec.compute.engine != "dask" and (advice := cost.advice(cores)) is not None:
-        click.echo(f"   ! {advice}")
+        yield f"   ! {advice}"
 
 
 def _size(megabytes: float) -> str:

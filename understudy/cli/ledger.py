@@ -11,6 +11,7 @@ import click
 
 from understudy.cli.ledger_copy import ledger_to_read
 from understudy.cli.tables import print_table
+from understudy.cli.writing import write_page
 from understudy.pipelines.errors import LedgerError, SpecError, UnderstudyError
 from understudy.pipelines.privacy.filters import (
     Filter,
@@ -114,14 +115,7 @@ def report(to: Path) -> None:
 
     with ledger_to_read() as ledger:
         text = ledger_page(ledger, dt.datetime.now(dt.UTC))
-    try:
-        to.write_text(text, encoding="utf-8")
-    except OSError as error:
-        problem = error.strerror
-    else:
-        click.echo(f"wrote {to}: open it in a browser, or print it")
-        return
-    raise SpecError(f"cannot write {to}: {problem}", "name another file with --to")
+    write_page(to, text, "--to")
 
 
 def _print_filter(balance: Balance) -> None:

@@ -90,12 +90,16 @@ def demo(directory: Path, visits: int) -> None:
               help="Instead of the plan, compare values of epsilon, delta or max_rows, as epsilon=0.5,1,2: noise, the "
               "error of groups, the columns that drown. Needs no account.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE",
+              help="Also write the plan as a page, for whoever has to approve it.")  # fmt: skip
 @AT
-def plan(spec: Path, assume_rows: int | None, what_if: tuple[str, ...], as_json: bool, at: datetime | None) -> None:
+def plan(
+    spec: Path, assume_rows: int | None, what_if: tuple[str, ...], as_json: bool, html: Path | None, at: datetime | None
+) -> None:
     """Show what releasing SPEC would spend, its noise, which columns drown, and the balance after. Reads no row."""
     from understudy.cli.planning import print_plan
 
-    print_plan(spec, assume_rows, as_json, with_zone(at), what_if)
+    print_plan(spec, assume_rows, as_json, with_zone(at), what_if, html)
 
 
 @main.command()

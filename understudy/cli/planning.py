@@ -17,33 +17,33 @@ import click
 from understudy.cli.advising import print_advice, print_verdict, print_what_if
 from understudy.cli.estimating import (
     TableSize,
+    cost_lines,
     counting_estimate,
-    print_costs,
-    print_counting,
     release_cost,
     table_size,
     types_lost,
 )
 from understudy.cli.scheduling import check_schedule
 from understudy.cli.tables import print_table
+from understudy.cli.writing import write_page
 from understudy.pipelines.discovery.asking import open_columns
-from understudy.pipelines.errors import BudgetRefused, ChargeBurnt, SourceError
+from understudy.pipelines.errors import SourceError
 from understudy.pipelines.inference.verdict import Grade, Verdict, rows_needed
 from understudy.pipelines.methods.base import MethodPlan, NoiseLine
 from understudy.pipelines.privacy.accounting import composed_loss
-from understudy.pipelines.privacy.events import Composed, describe, to_json
+from understudy.pipelines.privacy.events import describe, to_json
 from understudy.pipelines.privacy.ledger.ledger import Ledger
 from understudy.pipelines.privacy.stating import at_most, spent_text
 from understudy.pipelines.publishing.manifest import verdict_fact
 from understudy.pipelines.publishing.targets.base import check_target
 from understudy.pipelines.releasing.advising import advise, plan_verdict
 from understudy.pipelines.releasing.apart import require_apart
-from understudy.pipelines.releasing.approving import approve
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.discovering import before_buying
 from understudy.pipelines.releasing.domains import assumed_spec, known_domain, without_discovery
+from understudy.pipelines.releasing.plan_page import PlanTold, plan_page
 from understudy.pipelines.releasing.planning import Planned, plan_release
-from understudy.pipelines.releasing.rolling import Entry, declared_steps, entry_of, forecast
+from understudy.pipelines.releasing.standing import standing
 from understudy.pipelines.releasing.versions import at_version, means_the_table
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.sources.identity import data_identity
@@ -56,7 +56,6 @@ from understudy.pipelines.table.fitness import Fitness, fitness_of, shape_advice
 
 MOST_LINES = 12
 MOST_CHARGES = 8
-MOST_RELEASES = 1000
 MOST_COLUMNS = 30
 
 
@@ -66,6 +65,7 @@ def print_plan(
     as_json: bool,
     at: dt.datetime | None = None,
     what_if: Sequence[str] = (),
+    html: Path | None = None,
 ) -> None:
     spec = load_spec(path, at, any_snapshot=not as_json)  # `show_plan` judges it, by the ledger
     if means_the_table(spec):
@@ -81,7 +81,9 @@ def print_plan(
     check_target(spec)
     rows = table_size(spec, path.parent, assume_rows)
     if as_json:
-        click.echo(json.dumps(plan_json(spec, plan, rows, types_lost(spec, path.parent)), indent=2))
+        lost = types_lost(spec, path.parent)
+        click.echo(json.dumps(plan_json(spec, plan, rows, lost), indent=2))
+        _write_plan(html, spec, plan, rows, data_identity(spec, path.parent), lost)
         return
     require_apart(spec, path.parent)
     places = [place_of(alone.source.address, path.parent) for alone in spec.alone.values()]
@@ -90,7 +92,27 @@ def print_plan(
         click.echo(f"   ! there is no {place} here: a release would fail on this machine")
     if not absent:
         lost = types_lost(spec, path.parent)
-    show_plan(spec, plan, rows, data_identity(spec, path.parent), lost)
+    source = data_identity(spec, path.parent)
+    show_plan(spec, plan, rows, source, lost)
+    _write_plan(html, spec, plan, rows, source, lost)
+
+
+def _write_plan(
+    html: Path | None, spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, source: str, lost: Sequence[str]
+) -> None:
+    if html is not None:
+        write_page(html, plan_page(plan_told(spec, plan, rows, source, lost)), "--html", quiet=True)
+
+
+def plan_told(
+    spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, source: str = "", lost: Sequence[str] = ()
+) -> PlanTold:
+    """What the plan's page is made of."""
+    ledger = Ledger(Workspace.from_environment().ledger_url)
+    lines = tuple(standing(ledger, spec, plan, source))
+    return PlanTold(
+        spec, plan, rows.rows, rows.origin, lines, (*all_cautions(spec), *lost), tuple(cost_lines(spec, plan, rows))
+    )
 
 
 def _at_version(spec: ReleaseSpec, base: Path) -> ReleaseSpec:
@@ -116,7 +138,6 @@ def show_plan(
     spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, source: str = "", lost: Sequence[str] = ()
 ) -> None:
     privacy, ledger = spec.privacy, Ledger(Workspace.from_environment().ledger_url)
-    entry = entry_of(ledger, spec, plan)
     loss = composed_loss([charge.event for charge in plan.charges], float(privacy.delta), privacy.relation)
     click.echo(f"{spec.name}, snapshot {spec.source.snapshot}, method {plan.method}")
     click.echo(f"protects    {spec.protects} ({privacy.relation.value})")
@@ -130,20 +151,20 @@ def show_plan(
         click.echo(f"            ... and {more} more charges, up to {plan.charges[-1].stage}")
     for step in plan.steps:
         click.echo(f"   - {step}")
-    shapes = [each for alone in spec.alone.values() for each in shape_advice(alone, TableDomain.of(alone))]
-    for caution in [*cautions(spec), *shapes, *lost]:
+    for caution in [*all_cautions(spec), *lost]:
         click.echo(f"   ! {caution}")
     click.echo()
     print_noise(plan.noise, rows.rows, plan.rows_a_count, "rows" if spec.tree is None else spec.tree.root.name)
     _print_details(plan)
-    print_counting(spec, plan, rows)
-    print_costs(spec, plan, rows)
+    for line in cost_lines(spec, plan, rows):
+        click.echo(line)
     print_verdict(plan_verdict(spec, plan, rows.rows), rows, _refused(spec))
     print_advice(advise(spec, plan, rows.rows), rows)
     click.echo()
     _print_fitness(_fitness(spec))
     click.echo()
-    _print_balance(ledger, spec, plan, entry, source)
+    for line in standing(ledger, spec, plan, source):
+        click.echo(line)
 
 
 def print_noise(
@@ -197,6 +218,12 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def all_cautions(spec: ReleaseSpec) -> list[str]:
+    """With what a careful person would declare otherwise."""
+    shapes = [each for alone in spec.alone.values() for each in shape_advice(alone, TableDomain.of(alone))]
+    return [*cautions(spec), *shapes]
+
+
 def cautions(spec: ReleaseSpec) -> list[str]:
     """Choices in a spec that are allowed but that a careful person would look at twice."""
     found = []
@@ -223,60 +250,6 @@ def cautions(spec: ReleaseSpec) -> list[str]:
     if float(spec.privacy.delta) > 1e-4:
         found.append(f"delta {spec.privacy.delta} is large; it should be far below one over the number of entities")
     return found
-
-
-def _print_balance(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan[Any], entry: Entry, source: str) -> None:
-    balance = ledger.balance(spec.privacy.account)
-    cap, spent = balance.account.cap, spent_text(balance.spent.epsilon)
-    click.echo(f"account {balance.account.name}: spent {spent} of {cap.epsilon} at delta {cap.delta}")
-    click.echo(f"   filter {balance.account.filter.name}: {balance.account.filter.theorem}")
-    paid = entry.spec.privacy.account
-    try:
-        if entry.series is not None and not any(account.name == paid for account in ledger.accounts()):
-            _print_series(ledger, spec, entry)
-            print_forecast(ledger, spec, plan)
-            return
-        approval = approve(ledger, entry.spec, plan, source=source)
-    except (BudgetRefused, ChargeBurnt) as refusal:
-        click.echo(f"this release would be refused: {refusal}")
-        return
-    if all(ledger.find(mid) is not None for mid in approval.mids):
-        click.echo("this release is paid for already: running it spends nothing")
-        print_forecast(ledger, spec, plan)
-        return
-    if entry.series is not None:
-        _print_series(ledger, spec, entry)
-        print_forecast(ledger, spec, plan)
-        return
-    more = balance.remaining(Composed(tuple(charge.event for charge in plan.charges)), most=MOST_RELEASES)
-    fits = f"{more}" if more < MOST_RELEASES else f"at least {MOST_RELEASES}"
-    after = spent_text(approval.loss_after.epsilon)
-    click.echo(f"after this release: {after} spent; the cap pays for {fits} such, this one included")
-    print_forecast(ledger, spec, plan)
-
-
-def _print_series(ledger: Ledger, spec: ReleaseSpec, entry: Entry) -> None:
-    """Who pays for a period of a disjoint series that was not measured yet."""
-    assert spec.rolling is not None
-    if not entry.unpaid:
-        click.echo(
-            f"{spec.privacy.account} has paid for the series: this {spec.rolling.period} is charged to "
-            f"{entry.spec.privacy.account} and costs {spec.privacy.account} nothing more"
-        )
-        return
-    after = ledger.check(entry.unpaid)
-    times = "once" if len(entry.unpaid) == 1 else f"{len(entry.unpaid)} times"
-    click.echo(f"{spec.privacy.account} pays for the series {times}: {spent_text(after.epsilon)} spent afterwards")
-
-
-def print_forecast(ledger: Ledger, spec: ReleaseSpec, plan: MethodPlan[Any]) -> None:
-    """For rolling releases: how far the cap reaches, and what that leans on."""
-    ahead = forecast(ledger, spec, plan)
-    if ahead is None:
-        return
-    click.echo(f"rolling ({ahead.entities} entities): {ahead.sentence}")
-    for step in declared_steps(spec):
-        click.echo(f"   ! {step}")
 
 
 def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, lost: Sequence[str]) -> dict[str, Any]:
