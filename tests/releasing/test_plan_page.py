@@ -67,8 +67,7 @@ def test_a_steward_reads_what_is_shown_of_each_column_how_private_how_good_and_w
 
 
 def test_of_several_tables_each_has_its_columns(tmp_path: Path) -> None:
-    said(
-        tmp_path,
+    opened = (
         "ledger",
         "open",
         "clinic",
@@ -77,10 +76,11 @@ def test_of_several_tables_each_has_its_columns(tmp_path: Path) -> None:
         "--delta",
         "1e-6",
         "--entity",
-        "patient",
+        "patients",
         "--max-rows",
         "1",
     )
+    said(tmp_path, *opened)
     tree = {
         "name": "clinic",
         "tables": {
