@@ -40,6 +40,7 @@ STAGE_POINTS = (
 FAULT_POINTS = PROTOCOL_POINTS + STAGE_POINTS
 METHOD_POINTS = (
     "after_discover",  # met where a spec leaves something open
+    "catalogue_staged",  # met by directories, after a release is published
     "part_kept",  # met by tables that are made in parts, after each that is kept
     "training_checkpointed",  # met by one method only, so not part of every release's kills
     "published_unrecorded",  # in its place, the ledger not told; met by what is published for a ledger

@@ -1,7 +1,8 @@
 """Publishing into a directory: stage, flush, check, rename, then swap the `latest` pointer.
 
 Layout: <root>/<name>/<release id>/{data/part-*.parquet, measured/*, manifest.json, manifest.dsse.json, card.html} and
-<root>/<name>/latest, a symbolic link; of several tables, data/<table>/part-*.parquet. A reader that follows `latest`
+<root>/<name>/latest, a symbolic link; of several tables, data/<table>/part-*.parquet. <root>/index.html lists all
+releases and is part of none. A reader that follows `latest`
 sees one complete release, signed, at any moment;
 a kill at any line leaves at worst a hidden staging directory, which the next publication removes.
 """
@@ -25,6 +26,7 @@ from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.ledger.staging import flush, own_staging, remove_abandoned
 from understudy.pipelines.publishing.attesting import ENVELOPE, attest
+from understudy.pipelines.publishing.catalogue import INDEX, keep_catalogue, names_release
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.part_files import (
     PARTS,
@@ -83,6 +85,8 @@ class DirectoryTarget(TargetBase):
         manifest = read_release(place)
         if self._latest_is_older_than(manifest, place.parent):
             self._point_latest_at(place)
+        if not names_release(self.root / INDEX, release_id):
+            keep_catalogue(self.root)
         return _published(manifest, place)
 
     def newest(self, name: str) -> tuple[Manifest, ...]:
@@ -111,6 +115,7 @@ class DirectoryTarget(TargetBase):
             fault_point("publish_before_pointer")
             self._point_latest_at(place)
             remove_old_parts(place.parent)
+            keep_catalogue(self.root)
         except OSError as error:
             raise PublishError(
                 f"cannot write the release to {place.parent}: {error.strerror}",
@@ -126,6 +131,8 @@ class DirectoryTarget(TargetBase):
         gone = [p for _, p in dated[:-keep] if p.name != shown and not (p / RETIRED).exists()]
         for place in gone:
             _retire(place)
+        if gone:
+            keep_catalogue(self.root)
         return [place.name for place in gone]
 
     def retired_release(self, name: str, release_id: str) -> Published | None:

@@ -3,7 +3,8 @@
 Layout: <root>/<name>/<release id>/{<attempt>/data/part-*.parquet, <attempt>/measured/*, <attempt>/card.html,
 <attempt>/manifest.dsse.json, manifest.json} and <root>/<name>/latest.json, which names the release. A put of one object
 is atomic in these stores and nothing else is, so every attempt writes under a name of its own, a release exists once
-its manifest does, and what the manifest lists was complete before. A reader starts at latest.json; what a dead attempt
+its manifest does, and what the manifest lists was complete before. <root>/index.html lists them and is part of none.
+A reader starts at latest.json; what a dead attempt
 left is never listed, and `retire` removes it.
 """
 
@@ -24,6 +25,7 @@ from pydantic import ValidationError
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.attesting import ENVELOPE, attest
+from understudy.pipelines.publishing.catalogue import INDEX, Listed, catalogue_page, ours
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.part_files import KeptParts, packed, part_name
 from understudy.pipelines.publishing.stored import ATTEMPT, MANIFEST, RETIRED, StoredRelease, dated, holds_rows, parsed
@@ -35,6 +37,9 @@ from understudy.pipelines.table.in_parts import Parts
 
 ROWS_A_FILE = 1_000_000
 LATEST = "latest.json"
+MOST_READ = 100
+"""Manifests of a name that its catalogue is made of."""
+
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 
 
@@ -107,6 +112,8 @@ class ObjectStoreTarget(TargetBase):
             manifest = self._checked(place, content)
             if self._latest_is_older_than(manifest):
                 self._point_latest_at(manifest)
+            if release_id.encode() not in (self._read(f"{self._root}/{INDEX}") or b""):
+                self._keep_catalogue()
         return self._published(manifest, content)
 
     def publish(self, release: PreparedRelease) -> Published:
@@ -130,11 +137,36 @@ class ObjectStoreTarget(TargetBase):
             self._store.pipe_file(f"{place}/{MANIFEST}", content)
             fault_point("publish_before_pointer")
             self._point_latest_at(manifest)
+            self._keep_catalogue()
         return self._published(manifest, content)
 
     def part_place(self, name: str, release_id: str, key: str) -> StoreOfParts:
         """Beside the attempts, under a name that the next attempt finds: it would write the same bytes."""
         return StoreOfParts(self.uri, f"{self._place(name, release_id)}/{key[:12]}/data")
+
+    def _keep_catalogue(self) -> None:
+        """<root>/index.html, by one put. The release is published whatever becomes of it."""
+        with suppress(Exception):
+            if ours(self._read(f"{self._root}/{INDEX}")):
+                self._store.pipe_file(f"{self._root}/{INDEX}", catalogue_page(self._listed()).encode())
+
+    def _listed(self) -> Iterator[Listed]:
+        """The newest releases of each name, by their manifests; data is not listed, however much of it there is."""
+        for folder in self._folders(self._root):
+            name, shown = folder.rsplit("/", 1)[1], self._shown(folder)
+            for place in sorted(self._folders(folder), reverse=True)[:MOST_READ]:
+                content = self._read(f"{place}/{MANIFEST}")
+                if content is None:
+                    continue
+                with suppress(PublishError):
+                    manifest = _parsed(content, place)
+                    card = f"{name}/{manifest.release_id}/{_card_of(manifest)}"
+                    retired = bool(self._store.exists(f"{place}/{RETIRED}"))
+                    yield Listed(manifest, card, manifest.release_id == shown, retired)
+
+    def _folders(self, path: str) -> list[str]:
+        found = self._store.ls(path, detail=True)
+        return [str(one["name"]).rstrip("/") for one in found if one["type"] == "directory"]
 
     def _rows(self, place: str, attempt: str, rows: Parts, into: str) -> list[PublishedFile]:
         if isinstance(rows, KeptParts) and isinstance(rows.place, StoreOfParts):
@@ -170,6 +202,8 @@ class ObjectStoreTarget(TargetBase):
         old = [m for m in self.releases(name)[:-keep] if self.retired(name, m.release_id) is None]
         for manifest in old:
             self.retire(manifest)
+        if old:
+            self._keep_catalogue()
         return [manifest.release_id for manifest in old]
 
     def retire(self, manifest: Manifest) -> None:
@@ -305,8 +339,11 @@ class ObjectStoreTarget(TargetBase):
 
     def _published(self, manifest: Manifest, content: bytes) -> Published:
         place = f"{self.uri}/{manifest.name}/{manifest.release_id}"
-        card = next((file.path for file in manifest.files if file.path.endswith("card.html")), "card.html")
-        return Published(manifest, place, f"{place}/{card}", hashlib.sha256(content).hexdigest())
+        return Published(manifest, place, f"{place}/{_card_of(manifest)}", hashlib.sha256(content).hexdigest())
+
+
+def _card_of(manifest: Manifest) -> str:
+    return next((file.path for file in manifest.files if file.path.endswith("card.html")), "card.html")
 
 
 def _envelope_of(manifest: Manifest) -> str:
