@@ -94,19 +94,29 @@ def _called(manifest: Manifest) -> str:
 
 def listed_in(root: Path) -> list[Listed]:
     """The releases of a directory of releases. What cannot be read is not listed; links are not followed."""
-    found = []
-    for place in sorted(path.parent for path in root.glob(f"*/*/{MANIFEST}")):
-        if place.is_symlink() or place.parent.is_symlink() or place.name.startswith("."):
-            continue
-        with suppress(Exception):
-            manifest = parsed((place / MANIFEST).read_bytes(), str(place))
-            if (manifest.name, manifest.release_id) != (place.parent.name, place.name):
-                continue
+    places = sorted(path.parent for path in root.glob(f"*/*/{MANIFEST}"))
+    return [one for place in places if (one := _listed(place)) is not None]
+
+
+def release_in(root: Path, name: str, release_id: str) -> Listed | None:
+    """That release, found by its name among those that are there: a name is never made part of a path."""
+    for folder in (path for path in root.glob("*") if path.name == name):
+        for place in (path for path in folder.glob("*") if path.name == release_id):
+            return _listed(place)
+    return None
+
+
+def _listed(place: Path) -> Listed | None:
+    if place.is_symlink() or place.parent.is_symlink() or place.name.startswith("."):
+        return None
+    with suppress(Exception):
+        manifest = parsed((place / MANIFEST).read_bytes(), str(place))
+        if (manifest.name, manifest.release_id) == (place.parent.name, place.name):
             shown = place.parent / LATEST
             latest = shown.is_symlink() and os.readlink(shown) == place.name
             card = f"{place.parent.name}/{place.name}/card.html" if (place / "card.html").is_file() else None
-            found.append(Listed(manifest, card, latest, (place / RETIRED).exists()))
-    return found
+            return Listed(manifest, card, latest, (place / RETIRED).exists())
+    return None
 
 
 def keep_catalogue(root: Path) -> None:

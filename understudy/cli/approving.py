@@ -18,15 +18,19 @@ def say_yes(release_id: str, spec_hash: str, key: Path, run: str | None) -> None
         click.echo(token)
         return
     prepare(Workspace.from_environment())
+    if not resumed(run, token):
+        raise UnderstudyError(f"the run {run} does not wait for approval", "look at it in Prefect; nothing was said")
+    click.echo(f"approved   {release_id}; the run goes on and publishes it")
+
+
+def resumed(run: str, token: str) -> bool:
+    """Give a paused run the token; False if no such run waits."""
     from prefect import get_client
     from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
     with get_client(sync_client=True) as client:
         try:
             answer = client.resume_flow_run(run, run_input={"token": token})  # type: ignore[arg-type]
-            status = answer.status.value
         except (ObjectNotFound, PrefectHTTPStatusError):
-            status = "REJECT"
-    if status != "ACCEPT":
-        raise UnderstudyError(f"the run {run} does not wait for approval", "look at it in Prefect; nothing was said")
-    click.echo(f"approved   {release_id}; the run goes on and publishes it")
+            return False
+        return str(answer.status.value) == "ACCEPT"

@@ -97,6 +97,14 @@ def print_plan(
     _write_plan(html, spec, plan, rows, source, lost)
 
 
+def page_of(path: Path) -> str:
+    """The plan's page, made now."""
+    spec = load_spec(path, any_snapshot=True)
+    planned = _planned(_at_version(spec, path.parent) if means_the_table(spec) else spec)
+    spec, rows = planned.spec, table_size(planned.spec, path.parent, None)
+    return plan_page(plan_told(spec, planned.plan, rows, data_identity(spec, path.parent)))
+
+
 def _write_plan(
     html: Path | None, spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, source: str, lost: Sequence[str]
 ) -> None:

@@ -39,14 +39,15 @@ def page(
     lead: Html,
     sections: Iterable[Section],
     foot: str = "Made by Understudy. This page loads nothing and sends nothing.",
+    forms: bool = False,
 ) -> str:
-    """`facts` are numbers with what they are, shown large."""
+    """`facts` are numbers with what they are, shown large. `forms` may send what is typed to where the page is from."""
     parts = list(sections)
     shown = "".join(
         f'<div class="fact"><b>{escape(number)}</b><span>{escape(what)}</span></div>' for number, what in facts
     )
     filling = {
-        "policy": content_policy(),
+        "policy": content_policy(forms),
         "style": _text("style.css"),
         "script": _text("script.js"),
         "title": escape(title),
