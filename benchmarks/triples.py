@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     national = [table for table in tables if table.name == "nist2019"]
     for number, names in enumerate(NIST if national else (), start=1):
         if figures.wants(f"triples.nist.{number}."):
-            _nist(figures, f"triples.nist.{number}", _only(national[0], names.split()), args.draws, modes)
+            _nist(figures, f"triples.nist.{number}", only_columns(national[0], names.split()), args.draws, modes)
 
 
 def _planted(figures: Figures, design: str, seeds: range) -> None:
@@ -150,7 +150,7 @@ def _with(table: CodedTable, codes: np.ndarray) -> CodedTable:
     return CodedTable(table.name, table.columns, codes.astype(np.int64), table.sizes, table.ordered, table.label)
 
 
-def _only(table: CodedTable, names: list[str]) -> CodedTable:
+def only_columns(table: CodedTable, names: list[str]) -> CodedTable:
     kept = [table.columns.index(name) for name in names]
     sizes, ordered = tuple(table.sizes[c] for c in kept), tuple(table.ordered[c] for c in kept)
     return CodedTable(table.name, tuple(names), table.codes[:, kept], sizes, ordered, 0)

@@ -17,6 +17,7 @@ from understudy.pipelines.inference.residuals import residuals_of
 from understudy.pipelines.methods.privpgd.listed import ListedDesign
 from understudy.pipelines.methods.privpgd.method import PrivPGDMethod
 from understudy.pipelines.privacy.relation import Relation
+from understudy.pipelines.publishing.measured import measured_files, read_measured
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
 
@@ -92,6 +93,11 @@ def test_groups_are_read_back_in_entities_for_rows_and_for_answers() -> None:
     answers = residuals_of(found).grouped
     assert {each.columns for each in answers} == {(1,), (0, 1)}
     assert all(answers[each].std >= residuals.grouped[each].std for each in answers)
+    files = {file.path: file.content for file in measured_files(found, TableDomain.of(wide_spec()), CAP)}
+    again = read_measured(files.get)
+    assert again is not None
+    travelled = residuals_of(again.measurement).grouped
+    assert all(np.array_equal(travelled[each].counts, answers[each].counts) for each in answers)
 
 
 def test_noise_beyond_what_can_be_drawn_is_refused_by_the_plan() -> None:
