@@ -128,7 +128,7 @@ def _adaptive_table(figures: Figures, table: CodedTable, epsilon: str, config: P
             quick_copy(grid(table)),
             lambda _, sold: sold.draw(operating_system_randomness()),
         )
-        fake = _generate(table, [NoisyMarginal(*marginal) for marginal in bought], config)
+        fake = _generate(table, [NoisyMarginal(*marginal) for marginal in bought.marginals], config)
     scores = {**_scores(table, seen, fake), "downstream": _downstream(table, unseen, fake), "seconds": cost.seconds}
     for metric, value in scores.items():
         figures.show(f"{name}.{metric}", value)
