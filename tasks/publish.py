@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prefect.artifacts import create_link_artifact, create_markdown_artifact
-
 from understudy.pipelines.methods.base import Agreement
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.privacy.measurement import Measurement
@@ -16,12 +14,11 @@ from understudy.pipelines.releasing.keys import signed
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.releasing.preparing import prepare_release
 from understudy.pipelines.releasing.recording import publish_recorded, recorded
-from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.synthetic_tree import Made
 from understudy.tasks.telling.advancing import watched_rows
 from understudy.tasks.telling.events import announce
-from understudy.tasks.telling.reporting import artifact_key
+from understudy.tasks.telling.reporting import report_card
 from understudy.tasks.telling.retrying import retried, unstored
 from understudy.tasks.telling.stages import stage
 
@@ -61,15 +58,9 @@ def publish(
 
 
 def _show(published: Published, spec: ReleaseSpec) -> None:
-    """Where the release and its card are, as an artifact and an event."""
-    key = artifact_key(spec.name, "card")
-    card = Path(published.card)
-    if card.is_file() or Address.of(published.card).scheme:
-        link = card.absolute().as_uri() if card.is_file() else published.card
-        create_link_artifact(link, link_text=f"card of {spec.name}", key=key)
-    else:
-        create_markdown_artifact(f"# {spec.name}\n\nThe card is in {published.card}.\n", key=key)
+    """What the release is and where, as artifacts and an event."""
     manifest = published.manifest
+    report_card(spec, published)
     announce(
         "publish.done",
         spec.privacy.account,

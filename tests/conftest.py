@@ -39,3 +39,11 @@ def prefect_server() -> Iterator[None]:
 
     with prefect_test_harness(server_startup_timeout=180):
         yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Pages that no browser looked at are said, not one letter among thousands."""
+    skipped = terminalreporter.stats.get("skipped", ())
+    for reason in sorted({str(report.longrepr[2]) for report in skipped if isinstance(report.longrepr, tuple)}):
+        if "NO PAGE WAS LOOKED AT" in reason:
+            terminalreporter.write_line(reason, yellow=True, bold=True)

@@ -8,16 +8,23 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 
 from understudy.pipelines.comparing.model import NOT_PRIVATE, Comparison, Numbers, TreeComparison, mean
 from understudy.pipelines.comparing.page_tables import distances_table, table_of
 from understudy.pipelines.comparing.tree_page import tree_facts, tree_sections
 from understudy.pipelines.errors import PublishError
+from understudy.pipelines.publishing.pages.page import Html, Section, code, page, paragraph
 from understudy.pipelines.table.columns import value_text
 
 PAGE, DOCUMENT = "comparison.html", "comparison.json"
+_ALARM = """<style>
+.warning { position: sticky; top: 0; margin: 0 0 14px; background: #a61b1b; color: #fff; font-weight: 600;
+           padding: 10px 16px; }
+@media print { .warning { position: static; background: none; color: #a61b1b; }
+section::before { content: "CONFIDENTIAL: computed from private rows without noise"; color: #a61b1b; } }
+</style>"""
+"""The warning stays in sight, and is on every part that is printed by itself."""
 
 
 def write_comparison(found: Comparison | TreeComparison, folder: Path) -> Path:
@@ -42,33 +49,32 @@ def _write(path: Path, text: str) -> None:
 
 
 def page_of(found: Comparison | TreeComparison) -> str:
-    page = files(__package__).joinpath("comparison_template.html").read_text()
     if isinstance(found, TreeComparison):
         facts, sections = tree_facts(found), tree_sections(found)
     else:
         facts, sections = _facts(found), _sections(found)
-    filling = {
-        "warning": escape(NOT_PRIVATE),
-        "name": escape(found.name),
-        "release_id": escape(found.release_id),
-        "snapshot": escape(found.snapshot),
-        "facts": "".join(f"<div class='fact'><b>{number}</b><span>{what}</span></div>" for number, what in facts),
-        "remarks": "".join(f"<p class='sub'>{escape(remark)}</p>" for remark in found.remarks),
-        "sections": "".join(f"<section><h2>{escape(title)}</h2>{body}</section>" for title, body in sections),
-    }
-    for key, text in filling.items():
-        page = page.replace("{{ " + key + " }}", text)
-    return page
+    warning = Html(f'{_ALARM}<p class="warning" role="alert">{escape(NOT_PRIVATE)}</p>')
+    measure = paragraph(
+        "A distance is total variation: the part of the rows that would have to be moved, 0 to 1. Beside each stands "
+        "what it would be about for as many real rows drawn anew. Worst first."
+    )
+    return page(
+        f"CONFIDENTIAL: {found.name}",
+        Html(f"release {code(found.release_id)} beside the private table, snapshot {escape(found.snapshot)}"),
+        facts,
+        Html(warning + measure + "".join(paragraph(remark) for remark in found.remarks)),
+        sections,
+    )
 
 
-def _sections(found: Comparison) -> list[tuple[str, str]]:
-    triples = f"<p class='sub'>{len(found.triples):,} of {found.triples_in_all:,} looked at</p>"
+def _sections(found: Comparison) -> list[Section]:
+    looked_at = f"{len(found.triples):,} of {found.triples_in_all:,} looked at"
     return [
-        ("Columns", distances_table(found.columns)),
-        ("Numbers and dates: real / synthetic", _numbers(found.numbers)),
-        ("Pairs of columns", distances_table(found.pairs)),
-        ("Triples of columns", triples + distances_table(found.triples)),
-        ("Learning from it", _learning(found)),
+        Section("Columns", distances_table(found.columns)),
+        Section("Numbers and dates: real / synthetic", _numbers(found.numbers)),
+        Section("Pairs of columns", distances_table(found.pairs)),
+        Section("Triples of columns", distances_table(found.triples), looked_at),
+        Section("Learning from it", _learning(found)),
     ]
 
 
@@ -89,9 +95,9 @@ def _means(found: Comparison) -> Iterable[tuple[str, float]]:
             yield what, average
 
 
-def _numbers(found: Sequence[Numbers]) -> str:
+def _numbers(found: Sequence[Numbers]) -> Html:
     if not found:
-        return "<p class='sub'>none</p>"
+        return paragraph("none")
     shares = [share for share, _, _ in found[0].quantiles]
     rows = []
     for each in found:
@@ -105,7 +111,7 @@ def _told(column: Numbers, value: float) -> str:
     return value_text(column.kind, value)
 
 
-def _learning(found: Comparison) -> str:
+def _learning(found: Comparison) -> Html:
     told = ""
     if found.detection is not None:
         told += (
@@ -118,4 +124,4 @@ def _learning(found: Comparison) -> str:
             for each in found.downstream
         ]
         told += table_of(("label", "score on real rows", "trained on real rows", "trained on the copy"), rows)
-    return told or "<p class='sub'>not looked at</p>"
+    return Html(told) if told else paragraph("not looked at")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 
 from understudy.pipelines.comparing.model import Distance, TreeComparison, mean
 from understudy.pipelines.comparing.page_tables import distances_table, table_of
+from understudy.pipelines.publishing.pages.page import Html, Section
 
 
 def tree_facts(found: TreeComparison) -> list[tuple[str, str]]:
@@ -26,10 +28,10 @@ def tree_facts(found: TreeComparison) -> list[tuple[str, str]]:
     ]
 
 
-def tree_sections(found: TreeComparison) -> list[tuple[str, str]]:
+def tree_sections(found: TreeComparison) -> list[Section]:
     checked = table_of(("what must hold between the published tables", "broken"),
                        [(check.what, f"{check.broken:,}") for check in found.keys])  # fmt: skip
-    sections = [("Keys and order", checked)]
+    sections = [Section("Keys and order", checked)]
     for table in found.tables:
         of = f" of {table.parent}" if table.parent is not None else ""
         rows = f"{table.real_rows:,} private rows, {table.synthetic_rows:,} synthetic ones"
@@ -40,6 +42,6 @@ def tree_sections(found: TreeComparison) -> list[tuple[str, str]]:
             ("Its columns beside those above, and numbers of rows", table.across),
             ("Rows that follow each other", table.in_order),
         )
-        body = "".join(f"<h3>{title}</h3>{distances_table(each)}" for title, each in parts if each)
-        sections.append((f"{table.table}{of}", f"<p class='sub'>{rows}</p>{body}"))
+        body = "".join(f"<h3>{escape(title)}</h3>{distances_table(each)}" for title, each in parts if each)
+        sections.append(Section(f"{table.table}{of}", Html(body), rows))
     return sections

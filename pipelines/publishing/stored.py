@@ -22,6 +22,7 @@ from understudy.pipelines.publishing.findings import Finding
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 
 MANIFEST = "manifest.json"
+CARD = "card.html"
 LATEST = "latest"
 RETIRED = "retired.json"
 ATTEMPT = re.compile(r"[0-9a-f]{12}/")
@@ -48,6 +49,8 @@ class StoredRelease:
     says."""
     rows: Callable[[str], pa.Table] | None = field(default=None, repr=False)
     """The published rows in a database, of the table of that name; of other releases they are in files under data/."""
+    recorded_card: str | None = field(default=None, repr=False)
+    """The card beside the record of the release; of other releases it is one of their files."""
     earlier: Callable[[], tuple[StoredRelease, ...]] = field(default=tuple, repr=False)
     """Of a table, the releases of the name that this one replaced there: what they measured, without rows."""
 
@@ -63,6 +66,15 @@ class StoredRelease:
             f"{path} of the release is missing or was changed after publication",
             "do not use the release; ask its publisher for another copy",
         )
+
+    def card(self) -> str:
+        """As it was published: a file is checked, what a database recorded is as it stands there."""
+        if self.recorded_card is not None:
+            return self.recorded_card
+        content = self.trusted(CARD)
+        if content is None:
+            raise PublishError(f"{self.manifest.release_id} was published without a card", "read its manifest")
+        return content.decode()
 
     def tables(self) -> dict[str, pa.Table]:
         """The published rows by table, each file checked; a table that is alone has the empty name."""

@@ -23,9 +23,12 @@ from understudy.pipelines.privacy.events import describe
 from understudy.pipelines.privacy.ledger.ledger import Balance
 from understudy.pipelines.privacy.stating import left_text, spent_text
 from understudy.pipelines.publishing.samples import sample_grid
+from understudy.pipelines.publishing.summary import markdown_summary, verdict_rows
+from understudy.pipelines.publishing.targets.base import Published, address_of
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.synthetic_tree import Made, SyntheticTree
 from understudy.tasks.telling.advancing import Advancing
+from understudy.tasks.telling.stages import ORDER, listen
 
 SECONDS_BETWEEN_UPDATES = 2.0
 MOST_ROWS = 200
@@ -71,6 +74,24 @@ def progress_of(title: str, key: str) -> Iterator[Progress]:
     update_progress_artifact(artifact, progress=100.0, description=f"{title}: done")
 
 
+@contextmanager
+def stages_reported(name: str) -> Iterator[None]:
+    """How far a release is, by the stages that are done, as a progress artifact `<name>-stages`."""
+    artifact = cast(UUID, create_progress_artifact(0.0, key=artifact_key(name, "stages"), description=f"{name}: begun"))
+
+    def show(doing: str) -> None:
+        if doing in ORDER:
+            share = 100 * ORDER.index(doing) / len(ORDER)
+            update_progress_artifact(artifact, progress=share, description=f"{name}: {doing}")
+
+    stop = listen(show)
+    try:
+        yield
+    finally:
+        stop()
+    update_progress_artifact(artifact, progress=100.0, description=f"{name}: published")
+
+
 def report_plan(spec: ReleaseSpec, plan: MethodPlan[Any]) -> None:
     rows: list[dict[str, Any]] = [
         {"query": line.query, "numbers": line.numbers, "noise std": round(line.std, 4)}
@@ -99,6 +120,21 @@ def report_samples(spec: ReleaseSpec, synthetic: Made) -> None:
                 description=f"Synthetic pictures of {spec.name}{rows}",
             )
             return
+
+
+def report_card(spec: ReleaseSpec, published: Published) -> None:
+    """What the card says first. No link: a browser opens no file for a page of a server, and no table of a database."""
+    create_markdown_artifact(
+        markdown_summary(published.manifest, address_of(published, spec.publish.address), published.card),
+        key=artifact_key(spec.name, "card"),
+        description="What was published, how good it is, and how to open its card",
+    )
+    if rows := verdict_rows(published.manifest):
+        create_table_artifact(
+            rows[:MOST_ROWS],
+            key=artifact_key(spec.name, "verdict"),
+            description=f"What columns and pairs of {spec.name} are good for, the worst first",
+        )
 
 
 def report_spend(spec: ReleaseSpec, plan: MethodPlan[Any], balances: Sequence[Balance], notes: Sequence[str]) -> None:

@@ -8,6 +8,11 @@ from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+ORDER = (
+    "asking for the table's version", "discovering what columns hold", "planning", "asking the target and the workers",
+    "opening the table", "counting and measuring", "generating", "checking the synthetic table", "publishing",
+)  # fmt: skip
+"""The stages of a release as they follow each other; one that has nothing to do is passed over."""
 _listeners: list[Callable[[str], None]] = []
 _watchers: list[Callable[[str], None]] = []
 

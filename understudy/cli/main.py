@@ -176,6 +176,21 @@ def verify(release: str, keys: tuple[Path, ...]) -> None:
 
 @main.command()
 @click.argument("release")
+@click.option("--to", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Where to write it [NAME-card.html in this folder].")  # fmt: skip
+def card(release: str, to: Path | None) -> None:
+    """Write the card of a published RELEASE into a file, from wherever the release lies. Spends nothing.
+
+    RELEASE is what `verify` takes: a directory, an object store's path, or a table such as
+    postgresql+env://WAREHOUSE_URL#visits_synthetic, whose card is a text in the database.
+    """
+    from understudy.cli.card import run_card
+
+    run_card(release, to)
+
+
+@main.command()
+@click.argument("release")
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--curator", default="", metavar="NAME", help="Who answers for the release: goes into the documents.")
 @click.option("--license", "terms", default="", metavar="URL", help="On which terms it may be used, likewise.")

@@ -219,6 +219,13 @@ def target_kind(address: Address) -> TargetKind | None:
     return kind if kind is not None and kind.terms.accept(address) else None
 
 
+def address_of(published: Published, target: Address) -> str:
+    """What `verify`, `ask` and `card` take to find the release again; of a table, the newest release in it."""
+    kind = target_kind(target)
+    in_table = kind is not None and kind.terms.table
+    return f"{target.text}#{target.table}" if in_table else published.location
+
+
 def target_place(address: Address, base: Path) -> Path | None:
     """The file or folder that a target's address names on this machine, links followed; None where it is another."""
     kind = target_kind(address)

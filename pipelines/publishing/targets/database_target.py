@@ -69,6 +69,10 @@ class DatabaseTarget(TargetBase, Generic[Connection]):
         """The files that travelled with a release."""
 
     @abstractmethod
+    def _card(self, connection: Connection, manifest: Manifest) -> str:
+        """As it was recorded with a release."""
+
+    @abstractmethod
     def _kind(self, connection: Connection, table: str) -> str | None:
         """TABLE, what else has the name, or None."""
 
@@ -116,6 +120,7 @@ class DatabaseTarget(TargetBase, Generic[Connection]):
                 contents,
                 self._rows,
                 self._kept,
+                self._card(connection, shown.manifest),
             )
 
     def _kept(self, manifest: Manifest) -> dict[str, bytes]:

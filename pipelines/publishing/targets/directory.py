@@ -36,7 +36,7 @@ from understudy.pipelines.publishing.part_files import (
     part_name,
     remove_old_parts,
 )
-from understudy.pipelines.publishing.stored import LATEST, MANIFEST, RETIRED, StoredRelease, read_directory
+from understudy.pipelines.publishing.stored import CARD, LATEST, MANIFEST, RETIRED, StoredRelease, read_directory
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
 from understudy.pipelines.spec.address import Address, Terms
 from understudy.pipelines.spec.handling import PublishSpec
@@ -44,7 +44,6 @@ from understudy.pipelines.table.in_parts import Parts
 
 ROWS_A_FILE = 1_000_000
 PROBE_BYTES = 65_536
-CARD = "card.html"
 
 
 class DirectoryTarget(TargetBase):

@@ -167,6 +167,13 @@ class DuckDBTarget(DatabaseTarget[duckdb.DuckDBPyConnection]):
             for row in rows
         ]
 
+    def _card(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> str:
+        found = connection.execute(
+            f"SELECT card FROM {RELEASES} WHERE table_name = ? AND name = ? AND release_id = ?",  # noqa: S608
+            [self.table, manifest.name, manifest.release_id],
+        ).fetchone()
+        return "" if found is None else str(found[0])
+
     def _contents(self, connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> dict[str, bytes]:
         if self._kind(connection, FILES) is None:
             return {}

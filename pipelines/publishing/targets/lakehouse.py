@@ -163,6 +163,7 @@ class LakehouseTarget(TargetBase):
                 contents,
                 lambda name: pa.Table.from_batches(self._batches(manifest.columns)),
                 lambda other: contents_of(records, by_id[other.name, other.release_id]),
+                document(records, shown, CARD) or "",
             )
 
     def newest(self, name: str) -> tuple[Manifest, ...]:

@@ -200,6 +200,13 @@ class MySqlTarget(DatabaseTarget[sa.Connection]):
                 found.append(Recorded(manifest, current, text, envelope))
         return found
 
+    def _card(self, connection: sa.Connection, manifest: Manifest) -> str:
+        found = connection.exec_driver_sql(
+            f"SELECT card FROM {RELEASES} WHERE table_name = %s AND name = %s AND release_id = %s",  # noqa: S608
+            (self.table, manifest.name, manifest.release_id),
+        ).fetchone()
+        return "" if found is None else str(found[0])
+
     def _contents(self, connection: sa.Connection, manifest: Manifest) -> dict[str, bytes]:
         rows = connection.exec_driver_sql(
             f"SELECT path, content FROM {FILES} WHERE table_name = %s AND name = %s AND release_id = %s",  # noqa: S608

@@ -226,20 +226,21 @@ class PostgresTarget(TargetBase):
                 return None
             signed = self._has_envelopes(connection, schema)
             records = connection.execute(
-                sql.SQL("SELECT release_id, manifest, current, {} FROM {} WHERE table_name = %s").format(
-                    sql.Identifier("envelope") if signed else sql.NULL, sql.Identifier(schema, RELEASES)
-                ),
+                sql.SQL(
+                    "SELECT release_id, manifest, current, {}, CASE WHEN current THEN card END FROM {}"
+                    " WHERE table_name = %s"
+                ).format(sql.Identifier("envelope") if signed else sql.NULL, sql.Identifier(schema, RELEASES)),
                 [self.table],
             ).fetchall()
             held = next((record for record in records if record[2]), None)
             if held is None:
                 return None
-            _, text, _, envelope = held
+            _, text, _, envelope, card = held
             manifest = read_manifest(text, f"{schema}.{RELEASES} at {self.database}")
             contents = kept_files(connection, schema, self.table, manifest)
             hashes = hashes_of(self._held_files(connection, schema, manifest), contents)
             recorded = tuple(record[:2] for record in records)
-            return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows, self._kept)
+            return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows, self._kept, card)
 
     def _kept(self, manifest: Manifest) -> dict[str, bytes]:
         with connected(self.database, PublishError, "reading the release") as connection:

@@ -43,6 +43,7 @@ class HeldTable:
     rows: Callable[[str], pa.Table] = field(repr=False)
     kept: Callable[[Manifest], Mapping[str, bytes]] = field(repr=False)
     """The files that travelled with a release that was published into the table."""
+    card: str = field(repr=False)
 
     @property
     def intact(self) -> bool:
@@ -64,6 +65,7 @@ class HeldTable:
             content=self.contents.get,
             rows=self.rows,
             earlier=self._earlier,
+            recorded_card=self.card,
         )
 
     def _earlier(self) -> tuple[StoredRelease, ...]:

@@ -149,6 +149,13 @@ class SqliteTarget(DatabaseTarget[sqlite3.Connection]):
         where = f"{RELEASES} in {self.path}"
         return [Recorded(read_manifest(text, where), bool(now), text, envelope) for text, now, envelope in rows]
 
+    def _card(self, connection: sqlite3.Connection, manifest: Manifest) -> str:
+        found = connection.execute(
+            f"SELECT card FROM {RELEASES} WHERE table_name = ? AND name = ? AND release_id = ?",  # noqa: S608
+            [self.table, manifest.name, manifest.release_id],
+        ).fetchone()
+        return "" if found is None else str(found[0])
+
     def _contents(self, connection: sqlite3.Connection, manifest: Manifest) -> dict[str, bytes]:
         rows = connection.execute(
             f"SELECT path, content FROM {FILES} WHERE table_name = ? AND name = ? AND release_id = ?",  # noqa: S608
