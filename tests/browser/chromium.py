@@ -7,7 +7,7 @@ The browser is the system's: nothing is downloaded, and whatever a page asks of 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,8 +84,8 @@ class Browser:
     def __init__(self, chromium: Any, thread: ThreadPoolExecutor, axe: str) -> None:
         self._chromium, self._thread, self._axe = chromium, thread, axe
 
-    def see(self, address: str, views: Sequence[View] = VIEWS) -> Seen:
-        return self.do(address, lambda opened: self._seen(opened, views))
+    def see(self, address: str, large: bool = False) -> Seen:
+        return self.do(address, lambda opened: self._seen(opened, large))
 
     def do(self, address: str, action: Callable[[Opened], Found], view: View = SCREENS[-1]) -> Found:
         """What `action` returns of the page at `address`; it runs in the browser's thread."""
@@ -104,21 +104,30 @@ class Browser:
         finally:
             context.close()
 
-    def _seen(self, opened: Opened, views: Sequence[View]) -> Seen:
+    def _seen(self, opened: Opened, large: bool) -> Seen:
         page = opened.page
         page.evaluate(self._axe)
         looks = {}
-        for view in views:
+        for view in VIEWS:
             _turn_to(page, view)
             if view.print:
                 page.add_style_tag(content="* { background: none !important }")  # as browsers print
             layout = page.evaluate(LAYOUT, {"print": view.print})
-            rules = {} if view in (views[0], SCREENS[-1]) else {"runOnly": ["color-contrast"]}  # else as before
-            found = page.evaluate("rules => axe.run(document, {resultTypes: ['violations'], ...rules})", rules)
-            barriers = (_told(each) for each in found["violations"] if each["impact"] in SERIOUS)
-            looks[view] = Look(tuple(layout["unreadable"]), tuple(layout["unnamed"]), tuple(barriers))
+            barriers = self._barriers(page, view, large)
+            looks[view] = Look(tuple(layout["unreadable"]), tuple(layout["unnamed"]), barriers)
         ran, text = page.evaluate("() => ['ran' in window, document.body.innerText]")
         return Seen(looks, tuple(opened.said), tuple(opened.asked), ran, text)
+
+    def _barriers(self, page: Any, view: View, large: bool) -> tuple[str, ...]:
+        """All rules at both widths and in both themes, without asking twice what neither changes.
+
+        A large page costs axe-core many seconds: it is gone through once, since its colours are those of all pages.
+        """
+        if large and view != SCREENS[0]:
+            return ()
+        rules = {} if view in (SCREENS[0], SCREENS[-1]) else {"runOnly": ["color-contrast"]}
+        found = page.evaluate("rules => axe.run(document, {resultTypes: ['violations'], ...rules})", rules)
+        return tuple(_told(each) for each in found["violations"] if each["impact"] in SERIOUS)
 
 
 def _turn_to(page: Any, view: View) -> None:
