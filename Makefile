@@ -6,7 +6,7 @@ DEMO := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile storm soak mutants mutation audit matrix demo-size evidence-check docs reference proofs clean
+.PHONY: demo test lint types imports unit coverage test-slow test-e2e hostile storm soak mutants mutation audit matrix demo-size evidence-check docs pictures reference proofs clean
 
 demo: $(DEMO)
 	$(BIN)/understudy demo
@@ -45,6 +45,10 @@ unit: $(STAMP)
 # The documentation as a site in build/site, to be opened from the disk; a link that leads nowhere is an error.
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "open build/site/index.html"
+
+# The pictures of pages in the documentation, drawn by Chromium from pages that are made for it. About three minutes.
+pictures: $(STAMP)
+	$(BIN)/python -m tests.browser.pictures docs/img
 
 # Write the hashes of the drawing functions into their proof pages, after you read the pages again (docs/proofs/README.md).
 proofs: $(STAMP)

@@ -155,9 +155,10 @@ def run_as_written(page: Path, where: Path, environment: dict[str, str]) -> str:
 
 
 @pytest.mark.slow
-def test_the_readme_from_laptop_to_platform_runs_as_written(tmp_path: Path, clean_shell: dict[str, str]) -> None:
+def test_the_way_from_laptop_to_platform_runs_as_written(tmp_path: Path, clean_shell: dict[str, str]) -> None:
     assert shutil.which("prefect", path=clean_shell["PATH"])
-    assert "visits" in run_as_written(ROOT / "README.md", tmp_path, clean_shell)
+    page = ROOT / "docs" / "tutorials" / "postgresql-prefect.md"
+    assert "visits" in run_as_written(page, tmp_path, clean_shell)
 
 
 @pytest.mark.slow
