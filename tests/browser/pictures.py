@@ -14,7 +14,6 @@ PICTURES = {
     "card-tables": ("card-tree.html", View(DESKTOP), 1500),
     "card-phone-dark": ("card-clinic.html", View(PHONE, dark=True), 1300),
     "card-pictures": ("card-pictures.html", View(DESKTOP), 1300),
-    "ledger": ("ledger.html", View(DESKTOP), 1100),
     "evidence": ("evidence-clinic/evidence.html", View(DESKTOP), 1100),
 }
 """Page, how it is looked at, and how many of its pixels from the top are kept."""
