@@ -18,6 +18,7 @@ the data. Give changed data a new snapshot.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -28,7 +29,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from understudy.pipelines.errors import SpecError
+from understudy.frames import as_pandas, as_polars, in_duckdb
+from understudy.notebook import Measured, OtherDataWarning, bar, say
+from understudy.pipelines.errors import LedgerError, SpecError
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.spec.lists import with_lists
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -36,6 +39,7 @@ from understudy.pipelines.spec.reading import load_spec, spec_of
 from understudy.pipelines.spec.tables import with_tables
 
 if TYPE_CHECKING:
+    from understudy.ledger_view import LedgerView
     from understudy.pipelines.drafting.draft import Draft
     from understudy.pipelines.inference.answers import Answers
     from understudy.pipelines.inference.asking import Asked
@@ -46,9 +50,13 @@ if TYPE_CHECKING:
     from understudy.pipelines.releasing.asking import PublishedRelease
     from understudy.pipelines.releasing.books import Books
     from understudy.pipelines.releasing.domains import Known
+    from understudy.pipelines.releasing.plan_page import PlanTold
     from understudy.pipelines.releasing.planning import Planned
     from understudy.pipelines.releasing.workspace import Workspace
     from understudy.pipelines.table.synthetic_tree import Made
+
+ASSUMED_ROWS = 100_000
+_MEASURED = Measured()
 
 Table = Any
 """A pandas or Polars DataFrame, an Arrow table, or anything that speaks the Arrow PyCapsule interface."""
@@ -60,6 +68,7 @@ class Synthesizer:
     `spec` is a mapping, a file or a `ReleaseSpec`. A mapping may leave out `source` (give `snapshot` at the top) and
     `publish`. The account must be open, or `cap=(epsilon, delta)` opens it with the spec's relation and unit and the
     filter that the spec's method needs (gdp where it can hold the release, else renyi at the order best for it).
+    `progress` shows bars; by default in a notebook alone.
     """
 
     def __init__(
@@ -69,8 +78,10 @@ class Synthesizer:
         cap: tuple[float | str, float | str] | None = None,
         home: str | Path | None = None,
         ledger: str | None = None,
+        progress: bool | None = None,
     ) -> None:
         self.spec = _read_spec(spec)
+        self._progress = progress
         self._cap = cap
         self._workspace = _workspace(home, ledger)
         self._books: Books | None = None
@@ -106,7 +117,8 @@ class Synthesizer:
     def fit(self, table: Table, *, pay_again: bool = False, rediscover: bool = False) -> Synthesizer:
         """Measure the table under the spec's budget, once; a repeated fit of the snapshot spends nothing.
 
-        What the spec leaves open is bought first, once for all snapshots; `rediscover` buys it anew.
+        What the spec leaves open is bought first, once for all snapshots; `rediscover` buys it anew. A snapshot that
+        is paid for is not looked at again, which is said; another table than was measured here is warned of.
         """
         from understudy.pipelines.discovery.asking import open_columns
         from understudy.pipelines.releasing.approving import approve, stored_measurement
@@ -131,10 +143,56 @@ class Synthesizer:
         reused = measured is not None
         if measured is None:
             key_for(books, planned.spec.privacy.account)  # or refuse before anything is paid
-            measured = self._measure(table, planned, approval, books)
+            with bar("measuring", self._progress):
+                measured = self._measure(table, planned, approval, books)
         payments = payments_since(books.ledger, self.spec, known)
         self._fitted = _Fitted(planned, approval, measured, reused, payments)
+        self._tell(table)
         return self
+
+    def _tell(self, table: Table) -> None:
+        """What was spent, also where that is nothing; and that a table was not looked at, if another one was measured
+        here. Tables are told apart as objects: what is in them is nobody's business here."""
+        fitted = self._require_fit()
+        if not fitted.reused:
+            _MEASURED.remember(fitted.approval.mids, table)
+        elif _MEASURED.is_another(fitted.approval.mids, table):
+            warnings.warn(
+                f"snapshot {self.spec.source.snapshot!r} of {self.spec.name!r} is paid for, from another table than "
+                "this one, which was not looked at: give changed data a new snapshot",
+                OtherDataWarning,
+                stacklevel=3,
+            )
+        say(self._spent_sentence)
+
+    @property
+    def _spent_sentence(self) -> str:
+        from understudy.displaying import spent_sentence
+
+        fitted = self._require_fit()
+        return spent_sentence(fitted.payments, fitted.reused, fitted.planned.spec.privacy.account)
+
+    def plan(self, rows: int = ASSUMED_ROWS) -> PlanTold:
+        """What a fit would spend, its noise, and how good a copy of so many rows would be. Reads no row; printed or
+        shown in a notebook it says so in words, `plan.page` is the page that a data steward approves."""
+        from understudy.pipelines.discovery.asking import open_columns
+        from understudy.pipelines.releasing.discovering import before_buying
+        from understudy.pipelines.releasing.domains import known_domain, without_discovery
+        from understudy.pipelines.releasing.plan_page import PlanTold
+        from understudy.pipelines.releasing.planning import plan_release
+        from understudy.pipelines.releasing.standing import standing
+
+        books = self._open()
+        if open_columns(self.spec):
+            known = known_domain(self.spec, books)
+            planned = known.planned() if known is not None else before_buying(self.spec, books)
+        else:
+            planned = plan_release(without_discovery(self.spec))
+        try:
+            lines = tuple(standing(books.ledger, planned.spec, planned.plan))
+        except (LedgerError, SpecError) as missing:
+            lines = (missing.problem,)
+        return PlanTold(planned.spec, planned.plan, rows, "assumed", lines)
 
     def _measure(self, table: Table, planned: Planned, approval: Approval, books: Books) -> Measurement:
         """`table` is a mapping of tables where the spec has several."""
@@ -202,7 +260,8 @@ class Synthesizer:
         from understudy.pipelines.releasing.generating import generate_rows
 
         fitted = self._require_fit()
-        return generate_rows(fitted.measured, fitted.planned, self._workspace.generators, rows)
+        with bar("generating", self._progress) as progress:
+            return generate_rows(fitted.measured, fitted.planned, self._workspace.generators, rows, progress)
 
     def _require_fit(self) -> _Fitted:
         if self._fitted is None:
@@ -306,8 +365,23 @@ class Release:
     def to_pandas(self) -> Any:
         """As a frame, in which whole numbers stay whole where some are null; of several tables, frames by name."""
         if self.manifest.tables:
-            return {name: _framed(table) for name, table in self.tables.items()}
-        return _framed(self.table)
+            return {name: as_pandas(table) for name, table in self.tables.items()}
+        return as_pandas(self.table)
+
+    def to_polars(self) -> Any:
+        """As a Polars frame, which needs the extra `polars`; of several tables, frames by name."""
+        if self.manifest.tables:
+            return {name: as_polars(table) for name, table in self.tables.items()}
+        return as_polars(self.table)
+
+    def duckdb(self, connection: Any = None) -> Any:
+        """A DuckDB connection in which each table has its name: `release.duckdb().sql('FROM visits')`."""
+        return in_duckdb(self.tables, connection)
+
+    def _repr_html_(self) -> str:
+        from understudy.displaying import release_fragment
+
+        return release_fragment(self.manifest, self.tables, self.synthesizer._spent_sentence)
 
     def estimate(self, question: str, level: float = 0.95) -> Answers:
         """What was measured says of a question, with intervals: `mean(charge) by ward where age >= 60`. Free."""
@@ -356,17 +430,6 @@ class Release:
         return publish_recorded(target, signed(self.prepared, books), books.ledger, account, mids).location
 
 
-def _framed(table: pa.Table) -> Any:
-    import pandas as pd
-
-    frame = table.to_pandas(integer_object_nulls=True)
-    for name, type_ in zip(table.schema.names, table.schema.types, strict=True):
-        if pa.types.is_integer(type_) and table.column(name).null_count:
-            unsigned = "U" if pa.types.is_unsigned_integer(type_) else ""
-            frame[name] = frame[name].astype(f"{unsigned}Int{type_.bit_width}")
-    return pd.DataFrame(frame)
-
-
 def synthesize(
     table: Table,
     spec: ReleaseSpec | Mapping[str, Any] | str | Path,
@@ -378,6 +441,14 @@ def synthesize(
 ) -> Release:
     """A differentially private synthetic copy of `table`, under `spec`, paid for by its account."""
     return Synthesizer(spec, cap=cap, home=home, ledger=ledger).fit(table).release(rows)
+
+
+def open_ledger(home: str | Path | None = None, ledger: str | None = None) -> LedgerView:
+    """The ledger to look at: `.balances` by account, `.page`; shown in a notebook it is a table."""
+    from understudy.ledger_view import LedgerView
+    from understudy.pipelines.privacy.ledger.ledger import Ledger
+
+    return LedgerView(Ledger(_workspace(home, ledger).ledger_url))
 
 
 def open_release(place: str | Path) -> PublishedRelease:

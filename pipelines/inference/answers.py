@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from understudy.pipelines.inference.display import shown
 from understudy.pipelines.inference.intervals import Interval
 from understudy.pipelines.inference.question import Question, worded
 
@@ -81,6 +82,30 @@ class Answers:
 
     def __str__(self) -> str:
         return "\n".join([*(self.sentence(each) for each in self.answers), *(f"note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        level = f"{self.level:.0%}"
+        names = list(dict.fromkeys(name for each in self.answers for name in each.group))
+        heads = (
+            *names,
+            "estimate",
+            f"{level} for this table",
+            f"{level} for the population",
+            "noise, of that",
+            "why not",
+        )
+        rows = (
+            (
+                *(_called(each.group.get(name)) for name in names),
+                "too noisy to tell" if each.estimate is None else told(each.estimate),
+                "" if each.interval is None else _span(each.interval),
+                "" if each.population is None else _span(each.population),
+                "" if each.noise_share is None else f"{each.noise_share:.0%}",
+                each.reason,
+            )
+            for each in self.answers
+        )
+        return shown(self.question.text, heads, rows, self.notes)
 
     def sentence(self, answer: Answer) -> str:
         against = answer.group.get("against")

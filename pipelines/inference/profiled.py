@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from understudy.pipelines.inference.answers import LEVEL
 from understudy.pipelines.inference.answers import told as written
+from understudy.pipelines.inference.display import shown
 from understudy.pipelines.inference.intervals import Interval, of_sum
 
 FloatArray = npt.NDArray[np.float64]
@@ -77,6 +78,19 @@ class Regression:
             if coefficient.name == name:
                 return coefficient
         raise KeyError(name)
+
+    def _repr_html_(self) -> str:
+        level = f"{self.level:.0%}"
+        heads = ("coefficient", "estimate", f"{level} for this table", f"{level} for the population")
+        rows = (
+            (
+                each.name,
+                written(each.estimate),
+                *(f"{written(span.low)} to {written(span.high)}" for span in (each.interval, each.population)),
+            )
+            for each in self.coefficients
+        )
+        return shown(self.formula, heads, rows, self.notes)
 
     def to_json(self) -> dict[str, Any]:
         """As `ask` answers questions: each coefficient is a group."""

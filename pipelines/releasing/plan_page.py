@@ -17,6 +17,7 @@ from understudy.pipelines.privacy.events import describe
 from understudy.pipelines.privacy.stating import at_most, spent_text
 from understudy.pipelines.publishing.card.first_screen import KINDS, MEANT
 from understudy.pipelines.publishing.manifest import public_spec
+from understudy.pipelines.publishing.pages.fragment import fragment
 from understudy.pipelines.publishing.pages.page import (
     Html,
     Section,
@@ -81,6 +82,37 @@ class PlanTold:
             for one in fitness_of(alone, TableDomain.of(alone))
         ]
         return {one.column: one for one in found}
+
+    @property
+    def page(self) -> str:
+        return plan_page(self)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> list[str]:
+        spent = f"would spend epsilon {spent_text(self.loss.epsilon)} at delta {self.spec.privacy.delta}"
+        good = [f"for {self.rows:,} rows ({self.origin}): {self.verdict.sentence}"] if self.verdict is not None else []
+        return [
+            f"{self.spec.name}, method {self.plan.method}, protects {self.spec.protects}",
+            spent,
+            *good,
+            *self.standing,
+        ]
+
+    def _repr_html_(self) -> str:
+        heads = ("query", "numbers", "noise std")
+        noise = [(named(line.query), f"{line.numbers:,}", f"{line.std:,.1f}") for line in self.plan.noise[:MOST_JUDGED]]
+        verdict = self.verdict.grade if self.verdict is not None else "not given"
+        facts = [
+            (spent_text(self.loss.epsilon), "epsilon it would spend"),
+            (verdict, f"verdict for {self.rows:,} rows"),
+        ]
+        return fragment(
+            f"Plan: {self.spec.name}",
+            facts,
+            Html(listed(self._lines()) + table(heads, noise, "noise of what is measured")),
+        )
 
 
 def plan_page(told: PlanTold) -> str:
