@@ -22,7 +22,7 @@ SPEC: dict[str, Any] = {
     "snapshot": "2026-10",
     "privacy": {"account": "a", "epsilon": 2.0, "delta": 1e-6},
     "columns": {
-        "age": {"type": "integer", "min": 0, "max": 110, "bins": 11, "nullable": True},
+        "age": {"type": "integer", "min": 0, "max": 110, "bins": 11},
         "ward": {"type": "category", "values": [HOSTILE, "B"]},
     },
     "generate": {"epochs": 2, "particles": 300, "device": "cpu"},
