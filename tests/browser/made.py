@@ -72,6 +72,7 @@ def make_pages(base: Path, care: bool = False) -> Place:
     for name, release in (("clinic", released), ("hostile", hostile)):
         place.keep(f"card-{name}.html", (release / "card.html").read_text(encoding="utf-8"))
         place.run("evidence", release, place.pages / f"evidence-{name}")
+    place.run("plan", base / "hostile.yaml", "--html", place.pages / "plan.html")
     compared = "clinic-visits" if care else "hostile"
     found = compare_release(load_spec(base / f"{compared}.yaml"), base, str(base / "releases" / compared))
     place.keep("compare.html", page_of(found))

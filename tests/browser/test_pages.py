@@ -11,7 +11,7 @@ from tests.browser.made import Place
 LARGE = "card-hostile.html"
 PAGES = (
     "card-clinic.html", LARGE, "card-tree.html", "card-pictures.html", "compare.html", "ledger.html",
-    "evidence-clinic/evidence.html", "evidence-hostile/evidence.html",
+    "evidence-clinic/evidence.html", "evidence-hostile/evidence.html", "plan.html", "../releases/index.html",
 )  # fmt: skip
 SORTED = """() => [...document.querySelectorAll('table.sortable')].filter(one => one.rows.length > 3).map(table => {
     const place = table.tHead.rows[0].cells.length - 1, head = table.tHead.rows[0].cells[place];
@@ -36,11 +36,24 @@ def assert_everybody_can_read(seen: Seen) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_can_be_read_by_everybody_and_asks_for_nothing(page: str, browser: Browser, place: Place) -> None:
-    seen = browser.see((place.pages / page).as_uri(), large=page == LARGE)
+    seen = browser.see((place.pages / page).resolve().as_uri(), large=page == LARGE)
     assert_everybody_can_read(seen)
     if page == LARGE:  # names are shown as they are, whatever they would mean elsewhere
         shown = " ".join(seen.text.split())
         assert [name for name in hostile_names.names() if " ".join(name.split()) not in shown] == []
+
+
+def test_what_is_served_can_be_read_by_everybody_and_its_links_lead_somewhere(browser: Browser, served: str) -> None:
+    for path in ("", "ledger"):
+        assert_everybody_can_read(browser.see(served + path))
+
+    def follow(opened: Opened) -> dict[str, int]:
+        own = "() => [...document.links].map(each => each.href).filter(each => each.startsWith(location.origin))"
+        return {link: opened.page.request.get(link).status for link in set(opened.page.evaluate(own))}
+
+    answers = browser.do(served, follow)
+    assert len(answers) > 3
+    assert set(answers.values()) == {200}
 
 
 @pytest.mark.parametrize("page", ["card-clinic.html", "compare.html"])
