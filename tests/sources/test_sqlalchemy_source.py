@@ -86,6 +86,7 @@ def test_what_is_wrong_is_said_without_the_address(
         with pytest.raises(SourceError) as caught:
             opened().schema()
         assert "hunter2" not in str(caught.value)
+        assert caught.value.__context__ is None  # the driver's own error does not travel with ours
 
 
 ODD = {

@@ -27,7 +27,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, NoSuchTableError
 
-from understudy.pipelines.errors import SourceError, SpecError, UnderstudyError
+from understudy.pipelines.errors import Bare, SourceError, SpecError, UnderstudyError
 from understudy.pipelines.sources.base import BATCH_ROWS, SourceBase
 from understudy.pipelines.sources.databases.sqlalchemy_held import HELD, HeldTransaction
 from understudy.pipelines.sources.databases.sqlalchemy_values import StoredColumn, connect_options, prepared
@@ -89,7 +89,7 @@ class SqlTable(SourceBase):
     def snapshot_id(self) -> str | None:
         if self.dialect not in HELD:
             return None
-        with self._explained():
+        with Bare(), self._explained():
             return self._transaction.name
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class SqlTable(SourceBase):
     def reading(self) -> Iterator[tuple[sa.Connection, str]]:
         """A connection that sees the state of the table that all others see too, and the encoding of its bytes."""
         if self.dialect in HELD:
-            with self._explained(), self._transaction.in_use() as found:
+            with Bare(), self._explained(), self._transaction.in_use() as found:
                 yield found
         else:
             with self._connected() as connection:
@@ -147,7 +147,7 @@ class SqlTable(SourceBase):
 
     @contextmanager
     def _connected(self) -> Iterator[sa.Connection]:
-        with self._explained(), self._engine().connect() as connection:
+        with Bare(), self._explained(), self._engine().connect() as connection:
             yield connection
 
     @contextmanager
