@@ -46,7 +46,7 @@ def outcome(planned: Subject, choose: random.Random) -> Outcome:
 
 @pytest.mark.parametrize("case", CASES)
 @settings(max_examples=30, deadline=None, derandomize=True)
-@given(choose=st.randoms(use_true_random=False))
+@given(choose=st.randoms(use_true_random=True))
 def test_no_pair_of_neighbours_is_told_apart(case: str, choose: random.Random) -> None:
     found = outcome(planned_case(case), choose)
     assert found.holds, found
@@ -68,7 +68,7 @@ def test_nor_are_two_sets_of_tables_that_differ_in_one_family(case: str) -> None
 
 @pytest.mark.parametrize("case", OPEN)
 @settings(max_examples=15, deadline=None, derandomize=True)
-@given(choose=st.randoms(use_true_random=False))
+@given(choose=st.randoms(use_true_random=True))
 def test_nor_where_columns_are_discovered_first(case: str, choose: random.Random) -> None:
     found = outcome(open_case(case, "10"), choose)
     assert found.holds, found
@@ -89,7 +89,7 @@ def test_discovery_meets_its_worst_case_and_finds_what_many_share() -> None:
 
 @pytest.mark.parametrize("case", test_door.CASES)
 @settings(max_examples=5, deadline=None, derandomize=True)
-@given(choose=st.randoms(use_true_random=False))
+@given(choose=st.randoms(use_true_random=True))
 def test_nor_at_any_door(case: str, choose: random.Random) -> None:
     """Whatever method and mode the tests of the door know, also those that came later than the audit."""
     found = outcome(planned_at_the_door(case), choose)

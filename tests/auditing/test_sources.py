@@ -87,7 +87,7 @@ def test_no_pair_of_neighbours_is_told_apart_by_where_it_lies(
         request.getfixturevalue("store")
 
     @settings(max_examples=pairs(few), deadline=None, derandomize=True)
-    @given(choose=st.randoms(use_true_random=False))
+    @given(choose=st.randoms(use_true_random=True))
     def every(choose: random.Random) -> None:
         compared(kind, case, choose)
 
@@ -100,7 +100,7 @@ def test_every_kind_of_place_is_tried() -> None:
 
 @pytest.mark.parametrize("half", ["high", "low"])
 @settings(max_examples=pairs(25), deadline=None, derandomize=True)
-@given(choose=st.randoms(use_true_random=False))
+@given(choose=st.randoms(use_true_random=True))
 def test_nor_where_all_ids_collide_in_one_half_of_their_hashes(half: str, choose: random.Random) -> None:
     def weakened(*arguments: Any) -> tuple[np.ndarray, Hashes]:
         known, found = read_ids(*arguments)
@@ -139,7 +139,7 @@ def people_at_their_cap(schema: pa.Schema) -> pa.Table:
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "parquet files"])
 @settings(max_examples=pairs(6), deadline=None, derandomize=True)
-@given(choose=st.randoms(use_true_random=False))
+@given(choose=st.randoms(use_true_random=True))
 def test_a_file_that_changes_in_between_ends_alike_for_both_and_buys_nothing(kind: str, choose: random.Random) -> None:
     """Something is added, replaced or touched after the first pass: one message, whatever the tables hold."""
     planned, change = planned_from(kind, "privpgd, people"), choose.choice(("append", "replace", "touch"))
