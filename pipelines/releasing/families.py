@@ -22,7 +22,7 @@ from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.sources.tree.opening import tree_of_frames
 from understudy.pipelines.spec.rules import Rule
 from understudy.pipelines.spec.tree import ROWS, Tree
-from understudy.pipelines.table.checks import Checks, HasRows, Verdict, checks_of
+from understudy.pipelines.table.checks import Checks, HasRows, Verdict, breaches, checks_of
 from understudy.pipelines.table.contract import TableContract, contract_of
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.modelled import modelled
@@ -58,7 +58,7 @@ def family_failures(
     if failures:
         return failures
     seen = seen_families(made)
-    return failures_between(made, planned) if seen is None else list(seen.between)
+    return failures_between(made, planned, verdict) if seen is None else list(seen.between)
 
 
 def checks_by_table(made: Made, measured: Measurement, planned: Planned, roots: int | None) -> dict[str, Checks]:
@@ -74,7 +74,7 @@ def checks_by_table(made: Made, measured: Measurement, planned: Planned, roots: 
     return found
 
 
-def failures_between(made: Made, planned: Planned) -> list[str]:
+def failures_between(made: Made, planned: Planned, verdict: Verdict = breaches) -> list[str]:
     """What is broken of rules, or else between tables: of all families, or of a part of them, each whole, in memory."""
     spec = planned.spec
     assert spec.tree is not None
@@ -85,7 +85,7 @@ def failures_between(made: Made, planned: Planned) -> list[str]:
     checks_between = [
         check for check in tree_checks(spec.tree, constant) if _is_published(check.table, check_columns(check), made)
     ]
-    return [str(check) for check in tree_breaches(_by_name(made), checks_between)]
+    return [str(check) for check in tree_breaches(_by_name(made), checks_between, verdict)]
 
 
 def _broken(made: Made, planned: Planned) -> list[tuple[Rule, int]]:

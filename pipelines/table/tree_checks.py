@@ -1,7 +1,8 @@
 """What is checked between the tables of a release, before any of them is published: one list, from the public tree.
 
 Each table has its own contract (`contract.py`) as well. Everything here is judged from synthetic rows, so that what
-fails reveals no more than the measurement that was paid for.
+fails reveals no more than the measurement that was paid for. What Arrow and Great Expectations are asked is what a
+check `shows`: the tables joined, counted or compared, as columns with checks of the contract's kind.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from understudy.pipelines.spec.tree import ROWS, Tree
+from understudy.pipelines.table.checks import Checks, IsUnique, IsWithin, NotNull, Verdict, breaches
 
 Tables: TypeAlias = Mapping[str, pa.Table]
+Shown: TypeAlias = tuple[pa.Table, Checks]
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,9 @@ class KeysAreUnique:
     def broken(self, tables: Tables) -> int:
         keys = tables[self.table].column(self.key)
         return len(keys) - len(pc.unique(keys.drop_null()))
+
+    def shows(self, tables: Tables) -> Shown:
+        return tables[self.table].select([self.key]), Checks((), (NotNull(self.key), IsUnique(self.key)))
 
 
 @dataclass(frozen=True)
@@ -45,9 +51,15 @@ class BelongsTo:
         return f"{self.table}: {self.by} names no row of {self.parent}"
 
     def broken(self, tables: Tables) -> int:
+        return int(np.count_nonzero(self._orphans(tables)))
+
+    def shows(self, tables: Tables) -> Shown:
+        return _at_most(self.by, self._orphans(tables), 0)
+
+    def _orphans(self, tables: Tables) -> np.ndarray:
         named = tables[self.table].column(self.by)
         there = pc.is_in(named, value_set=tables[self.parent].column(self.key).combine_chunks())
-        return len(named) - _number(pc.and_(pc.is_valid(named), there))
+        return ~np.asarray(pc.and_(pc.is_valid(named), there))
 
 
 @dataclass(frozen=True)
@@ -62,8 +74,13 @@ class HasAtMost:
         return f"{self.table}: one {self.by} has more than {self.most:,} rows"
 
     def broken(self, tables: Tables) -> int:
-        counts = pc.value_counts(tables[self.table].column(self.by).combine_chunks()).field("counts")
-        return _number(pc.greater(counts, self.most))
+        return int(np.count_nonzero(self._rows_each(tables) > self.most))
+
+    def shows(self, tables: Tables) -> Shown:
+        return _at_most(self.by, self._rows_each(tables), self.most)
+
+    def _rows_each(self, tables: Tables) -> np.ndarray:
+        return np.asarray(pc.value_counts(tables[self.table].column(self.by).combine_chunks()).field("counts"))
 
 
 @dataclass(frozen=True)
@@ -78,14 +95,22 @@ class ComesInOrder:
         return f"{self.table}: rows of one {self.by} do not come in order of {self.column}"
 
     def broken(self, tables: Tables) -> int:
+        return int(np.count_nonzero(self._misplaced(tables)))
+
+    def shows(self, tables: Tables) -> Shown:
+        return _at_most(self.column, self._misplaced(tables), 0)
+
+    def _misplaced(self, tables: Tables) -> np.ndarray:
+        """Rows that come before the one above them, or apart from the others of their owner."""
         owners = _numbered(tables[self.table].column(self.by))
         values = tables[self.table].column(self.column).combine_chunks()
-        same = owners[1:] == owners[:-1]
-        apart = int(np.count_nonzero(~same)) + 1 - len(np.unique(owners)) if len(owners) else 0
+        begins = np.append(True, owners[1:] != owners[:-1])[: len(owners)]
+        begins[np.unique(owners, return_index=True)[1]] = False
         known = np.asarray(pc.is_valid(values).to_numpy(zero_copy_only=False))
-        ranks = _ranks(values)
+        ranks, same = _ranks(values), owners[1:] == owners[:-1]
         falls = same & ((known[1:] & known[:-1] & (ranks[1:] < ranks[:-1])) | (known[1:] & ~known[:-1]))
-        return int(np.count_nonzero(falls)) + apart
+        begins[1:] |= falls
+        return begins
 
 
 @dataclass(frozen=True)
@@ -100,10 +125,16 @@ class IsConstant:
         return f"{self.table}: {self.column} is not the same in all rows of one {self.by}"
 
     def broken(self, tables: Tables) -> int:
+        return int((self._values_each(tables) - 1).sum())
+
+    def shows(self, tables: Tables) -> Shown:
+        return _at_most(self.column, self._values_each(tables), 1)
+
+    def _values_each(self, tables: Tables) -> np.ndarray:
         owners = _numbered(tables[self.table].column(self.by))
         values = _numbered(tables[self.table].column(self.column))
         pairs = np.unique(np.stack([owners, values]), axis=1) if len(owners) else np.empty((2, 0), np.int64)
-        return pairs.shape[1] - len(np.unique(owners))
+        return np.unique(pairs[0], return_counts=True)[1]
 
 
 TreeCheck: TypeAlias = KeysAreUnique | BelongsTo | HasAtMost | ComesInOrder | IsConstant
@@ -132,13 +163,13 @@ def tree_checks(tree: Tree, constant: Sequence[str] = ()) -> tuple[TreeCheck, ..
     return tuple(found)
 
 
-def tree_breaches(tables: Tables, checks: Sequence[TreeCheck]) -> list[TreeCheck]:
-    """The checks that fail."""
-    return [check for check in checks if check.broken(tables)]
+def tree_breaches(tables: Tables, checks: Sequence[TreeCheck], verdict: Verdict = breaches) -> list[TreeCheck]:
+    """The checks that fail, by whoever runs those of the contract."""
+    return [check for check in checks if verdict(*check.shows(tables))]
 
 
-def _number(truths: pa.ChunkedArray | pa.Array) -> int:
-    return int(pc.sum(truths, min_count=0).as_py() or 0)
+def _at_most(column: str, numbers: np.ndarray, most: int) -> Shown:
+    return pa.table({column: numbers.astype(np.int64)}), Checks((), (IsWithin(column, 0, most),))
 
 
 def _numbered(values: pa.ChunkedArray) -> np.ndarray:

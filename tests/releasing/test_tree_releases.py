@@ -26,8 +26,10 @@ from understudy.pipelines.releasing.keys import vouched
 from understudy.pipelines.releasing.planning import plan_release
 from understudy.pipelines.releasing.workspace import Workspace
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.table.checks import Check, Checks, breaches
 from understudy.pipelines.table.synthetic import Synthetic
 from understudy.pipelines.table.synthetic_tree import SyntheticTree
+from understudy.tasks.engines.expectations import expectations_failed
 
 QUICK = {"epochs": 1, "particles": 200, "device": "cpu"}
 
@@ -140,8 +142,17 @@ def test_tables_that_do_not_belong_together_are_not_published(fitted: Synthesize
     assert require_sound(made, held.measured, held.planned, 60)
     visits = made.tables["visits"].rows
     stray = _spoilt(made, "visits", "patient_id", [999] * visits)
-    with pytest.raises(ValidationFailed, match="visits: patient_id names no row of patients"):
-        require_sound(stray, held.measured, held.planned, 60)
+    for verdict in (breaches, expectations_failed):
+        with pytest.raises(ValidationFailed, match="visits: patient_id names no row of patients"):
+            require_sound(stray, held.measured, held.planned, 60, verdict)
+    judged: list[str] = []
+
+    def whoever(table: pa.Table, checks: Checks) -> list[Check]:
+        judged.extend(table.column_names)
+        return breaches(table, checks)
+
+    assert require_sound(made, held.measured, held.planned, 60, whoever)
+    assert judged.count("patient_id") == 5  # in two contracts; unique in one, named in and counted in the other
     twice = _spoilt(made, "visits", "visit_id", [1] * visits)
     with pytest.raises(ValidationFailed, match="visit_id: has a value twice"):
         require_sound(twice, held.measured, held.planned, 60)

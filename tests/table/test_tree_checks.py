@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.pipelines.spec.tree import Tree, TreeTable, implied_tree
+from understudy.pipelines.table.checks import Verdict, breaches
 from understudy.pipelines.table.tree_checks import (
     BelongsTo,
     ComesInOrder,
@@ -20,6 +21,7 @@ from understudy.pipelines.table.tree_checks import (
     tree_breaches,
     tree_checks,
 )
+from understudy.tasks.engines.expectations import expectations_failed
 
 TREE = Tree(
     (
@@ -29,6 +31,7 @@ TREE = Tree(
     )
 )
 Tables = dict[str, pa.Table]
+by_either = pytest.mark.parametrize("verdict", [breaches, expectations_failed])
 
 
 def _day(number: int | None) -> dt.date | None:
@@ -51,7 +54,8 @@ def _set(tables: Tables, table: str, column: str, values: list[object]) -> Table
     return {**tables, table: old.set_column(place, column, pa.array(values, old.schema.field(column).type))}
 
 
-def test_sound_tables_pass_every_check() -> None:
+@by_either
+def test_sound_tables_pass_every_check(verdict: Verdict) -> None:
     checks = tree_checks(TREE)
     assert checks == (
         KeysAreUnique("patients", "patient_id"),
@@ -62,11 +66,12 @@ def test_sound_tables_pass_every_check() -> None:
         BelongsTo("drugs", "visit_id", "visits", "visit_id"),
         HasAtMost("drugs", "visit_id", 1),
     )
-    assert tree_breaches(sound(), checks) == []
+    assert tree_breaches(sound(), checks, verdict) == []
     empty = {name: table.slice(0, 0) for name, table in sound().items()}
-    assert tree_breaches(empty, checks) == []
+    assert tree_breaches(empty, checks, verdict) == []
 
 
+@by_either
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
@@ -93,18 +98,24 @@ def test_sound_tables_pass_every_check() -> None:
         ),
     ],
 )
-def test_each_check_fails_for_what_it_is_there_for(spoil: Callable[[Tables], Tables], words: str) -> None:
-    assert words in [str(check) for check in tree_breaches(spoil(sound()), tree_checks(TREE))]
+def test_each_check_fails_for_what_it_is_there_for(
+    spoil: Callable[[Tables], Tables], words: str, verdict: Verdict
+) -> None:
+    spoilt, checks = spoil(sound()), tree_checks(TREE)
+    failed = tree_breaches(spoilt, checks, verdict)
+    assert words in [str(check) for check in failed]
+    assert failed == [check for check in checks if check.broken(spoilt)]
 
 
-def test_a_flat_table_keeps_what_is_said_of_its_entities() -> None:
+@by_either
+def test_a_flat_table_keeps_what_is_said_of_its_entities(verdict: Verdict) -> None:
     tree = implied_tree("who", 2, "day")
     checks = tree_checks(tree, ("sex",))
     assert checks == (HasAtMost("rows", "who", 2), ComesInOrder("rows", "who", "day"), IsConstant("rows", "who", "sex"))
     table = pa.table({"who": [1, 1, 2], "sex": ["F", "F", None], "day": [1, 2, 1]})
-    assert tree_breaches({"rows": table}, checks) == []
+    assert tree_breaches({"rows": table}, checks, verdict) == []
     changed = _set({"rows": table}, "rows", "sex", ["F", None, None])
-    assert [str(check) for check in tree_breaches(changed, checks)] == [
+    assert [str(check) for check in tree_breaches(changed, checks, verdict)] == [
         "rows: sex is not the same in all rows of one who"
     ]
 
