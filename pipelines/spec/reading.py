@@ -216,8 +216,12 @@ def _valid_keys(location: tuple[Any, ...]) -> str:
 
 
 def _resolve(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
-    while "$ref" in node:
-        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    """What is referred to; of something that may be left out, what it is where it is there."""
+    while "$ref" in node or "anyOf" in node:
+        if "$ref" in node:
+            node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
+        else:
+            node = next((each for each in node["anyOf"] if each.get("type") in (None, "object")), {})
     return node
 
 

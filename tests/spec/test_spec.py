@@ -96,6 +96,13 @@ def test_mistakes_are_named_with_their_line_and_fix(old: str, new: str, told: li
     assert "Traceback" not in message
 
 
+def test_valid_keys_are_named_of_parts_that_may_be_left_out_too() -> None:
+    assert "warn_below" in refused(SPEC + "rolling: {period: month, every: 2}\n")
+    trees = "name: t\nsource: {uri: x.csv, snapshot: a}\nprivacy: {account: a, unit: p, epsilon: 1, delta: 1e-6}\n"
+    told = refused(trees + "tables: {p: {source: {snapshot: b}, columns: {}}, q: {columns: {}}}\n")
+    assert "tables.p.source.snapshot: unknown key; valid ones: uri, table" in told
+
+
 def with_country(values: str) -> str:
     return SPEC.replace("  smoker:", f"  country: {{type: category, values: {values}}}\n  smoker:")
 
