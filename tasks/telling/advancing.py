@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -76,8 +77,9 @@ def watched_rows(synthetic: Made, doing: str) -> Made:
     if not isinstance(synthetic, Synthetic):
         return synthetic
     parts = synthetic.parts
-    told = replace(parts, read=_Told(parts.read, AdvancingRows(doing, parts.rows)))
-    return Synthetic(synthetic.shown, synthetic.domain, told, synthetic.seen)
+    told = copy(synthetic)  # with what was made of its rows before
+    told.parts = replace(parts, read=_Told(parts.read, AdvancingRows(doing, parts.rows)))
+    return told
 
 
 class _Told:

@@ -147,7 +147,7 @@ def kept_of(flow_run: str, folder: Path) -> str:
 
 def without_names(text: str, folder: Path) -> str:
     """Without the folder, ids, keys, hashes, clocks and durations."""
-    text = text.replace(str(folder), "<folder>")
+    text = re.sub(r"\\+_", "_", text).replace(str(folder), "<folder>")  # Markdown escapes what begins emphasis
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<id>", text)
     text = re.sub(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|\+00:00| UTC)?", "<when>", text)
     text = re.sub(r"\d{8}T\d{6}\w*", "<when>", text)

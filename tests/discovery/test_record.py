@@ -49,8 +49,8 @@ def test_a_purchase_closes_to_the_columns_it_closed_to_when_it_was_made(version:
 def test_what_was_asked_of_it_in_a_second_round_would_be_asked_again(version: int) -> None:
     """Or a purchase that was whole would be half a one, and would be paid for again."""
     record, told = remembered(version)
-    asked = [one.name for one in further_questions(record.columns, record.first_found)]
-    assert asked == [name for name, _ in told["rounds"][1]["columns"]]
+    asked = further_questions(record.columns, record.first_found)
+    assert list(asked) == [name for name, _ in told["rounds"][1]["columns"]]
     assert Bought(record, ()).is_whole
     assert not Bought(replace(record, second=None), ()).is_whole
 

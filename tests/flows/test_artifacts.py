@@ -20,11 +20,13 @@ TASKS = Path(__file__).resolve().parents[2] / "tasks"
 
 
 def artifacts(name: str) -> dict[str, Any]:
-    """The newest of each key."""
+    """The newest of each key. They are asked for by name: the server gives out two hundred at a time."""
     from prefect import get_client
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 
+    wanted = ArtifactFilter(key=ArtifactFilterKey(like_=f"{name}%"))
     with get_client(sync_client=True) as client:
-        found = sorted(client.read_artifacts(), key=lambda each: each.created)
+        found = sorted(client.read_artifacts(artifact_filter=wanted), key=lambda each: each.created)
     return {each.key.removeprefix(f"{name}-"): each for each in found if each.key and each.key.startswith(name)}
 
 

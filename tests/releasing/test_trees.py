@@ -136,7 +136,7 @@ def test_plan_shows_tables_bounds_shares_and_noise(tmp_path: Path, monkeypatch: 
         "protects    one of patients with everything attributed to it",
         "visits of patients         3            3  visited_on  52.1%",
         "share of 5,000 patients",
-        "verdict for 5,000 rows",
+        "verdict for 5,000 patients",
         "visits.visited_on  bins of 91 to 92 days",
         "after this release",
     ):

@@ -18,7 +18,7 @@ from understudy.pipelines.sources.files.parquet import ParquetSource
 from understudy.pipelines.spec.reading import spec_of
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.in_parts import InMemory, Parts
-from understudy.pipelines.table.synthetic import Synthetic
+from understudy.pipelines.table.synthetic import SeenFamilies, Synthetic
 from understudy.tasks.telling import advancing, stages
 from understudy.tasks.telling.advancing import AdvancingRows, watched, watched_rows
 
@@ -79,7 +79,13 @@ def test_where_it_is_public_rows_are_told_as_they_are_read(
 def test_synthetic_rows_are_told_as_they_are_published(told: list[str]) -> None:
     tables = (pa.table({"n": [1] * 5}), pa.table({"n": [2] * 4}))
     parts = Parts(tables[0].schema, (5, 4), InMemory(tables))
-    made = watched_rows(Synthetic(tables[0], TableDomain.of(spec_with()), parts), "publishing")
+    synthetic = Synthetic(tables[0], TableDomain.of(spec_with()), parts, families=SeenFamilies((), ()))
+    coded, made = synthetic.codes, watched_rows(synthetic, "publishing")
+    assert isinstance(made, Synthetic)
+    assert (made.codes, made.families) == (
+        coded,
+        synthetic.families,
+    )  # nothing that was seen is lost or worked out again
     assert isinstance(made, Synthetic)
     assert made.parts.table().equals(pa.concat_tables(tables))
     assert told == ["5 of 9 rows", "9 of 9 rows"]

@@ -46,8 +46,10 @@ DRAWERS = {
     PIPELINES / "methods" / "mixing" / "trial.py",  # public rows, numpy's words
     PIPELINES / "methods" / "gaussian" / "method.py",  # rows of a fit to what was bought, in parts
     PIPELINES / "releasing" / "making.py",  # the same
+    PIPELINES / "releasing" / "family_making.py",  # the same, in whole families
     PIPELINES / "auditing" / "replay.py",  # made rows, words that are the same twice
     PIPELINES / "auditing" / "moves.py",  # the same
+    PIPELINES / "auditing" / "attacks.py",  # the same
 }
 ENTROPY = {"urandom", "getrandom", "SystemRandom", "token_bytes", "token_hex", "randbits", "_OperatingSystem"}
 
