@@ -77,7 +77,8 @@ evidence-check: $(DEMO)
 	../../$(BIN)/understudy demo && \
 	../../$(BIN)/understudy --home demo/.understudy evidence demo/releases/clinic evidence && cd evidence && \
 	../../evidence/bin/mlcroissant validate --jsonld croissant.json && \
-	../../evidence/bin/datacontract lint contract.odcs.yaml && ../../evidence/bin/datacontract test contract.odcs.yaml
+	../../evidence/bin/datacontract lint contract.odcs.yaml && \
+	../../evidence/bin/datacontract test contract.odcs.yaml > test.txt && cat test.txt && ! grep -q 'No checks' test.txt
 
 # Every Python that is promised and the oldest and newest packages that are allowed: noxfile.py. Hours; needs those Pythons.
 matrix:

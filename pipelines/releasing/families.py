@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +20,9 @@ from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.sources.tree.opening import tree_of_frames
 from understudy.pipelines.spec.rules import Rule
-from understudy.pipelines.spec.tree import ROWS, Tree
+from understudy.pipelines.spec.tree import ROWS
 from understudy.pipelines.table.checks import Checks, HasRows, Verdict, breaches, checks_of
-from understudy.pipelines.table.contract import TableContract, contract_of
+from understudy.pipelines.table.contract import contract_of, where_keys_repeat
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.modelled import modelled
 from understudy.pipelines.table.part_checks import breaches_in_parts
@@ -68,7 +67,8 @@ def checks_by_table(made: Made, measured: Measurement, planned: Planned, roots: 
     for name, synthetic in tables_of(made).items():
         of_table = types.get(name) if isinstance(made, SyntheticTree) else types
         exactly = roots if name == spec.tree.root.name else None
-        contract = _keys_may_repeat(contract_of(synthetic.domain, exactly, of_table), spec.tree, name or ROWS)
+        by = spec.tree.table(name or ROWS).by
+        contract = where_keys_repeat(contract_of(synthetic.domain, exactly, of_table), by)
         checks = checks_of(contract)
         found[name] = _may_be_empty(checks) if name and name != spec.tree.root.name else checks
     return found
@@ -157,13 +157,6 @@ def _noise(residuals: Residuals, clique: Clique) -> float:
     mean = cells * math.sqrt(2 / math.pi)
     deviation = math.sqrt(residuals.noise_cells(clique) * (1 - 2 / math.pi))
     return math.sqrt(residuals.variance(clique)) * (mean + NOISE_DEVIATIONS * deviation) / 2
-
-
-def _keys_may_repeat(contract: TableContract, tree: Tree, name: str) -> TableContract:
-    """The key of the parent stands in as many rows as it has children."""
-    by = tree.table(name).by
-    columns = tuple(replace(each, unique=False) if each.name == by else each for each in contract.columns)
-    return replace(contract, columns=columns)
 
 
 def _may_be_empty(checks: Checks) -> Checks:

@@ -45,6 +45,12 @@ class TableContract:
     lapses: tuple[Lapse, ...] = ()
 
 
+def where_keys_repeat(contract: TableContract, by: str | None) -> TableContract:
+    """The same, where the key of a parent stands in as many rows as it has children."""
+    columns = tuple(replace(each, unique=False) if each.name == by else each for each in contract.columns)
+    return replace(contract, columns=columns)
+
+
 def contract_of(domain: TableDomain, rows: int | None, types: Types | None = None) -> TableContract:
     """Surrogate ids first, then the columns in the spec's order, then the tensors, as they are published.
 

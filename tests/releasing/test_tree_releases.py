@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from click.testing import CliRunner
 
 import understudy
@@ -93,6 +94,23 @@ def test_it_is_published_whole_and_can_be_checked(release: understudy.Release, h
     keys = vouched(Workspace.from_environment({"UNDERSTUDY_HOME": str(home / "home")}))
     assert verify_release(str(place), keys).holds
     assert "tables" in json.loads((place / "manifest.json").read_text())
+
+
+def test_evidence_knows_every_column_of_every_table(release: understudy.Release, home: Path, tmp_path: Path) -> None:
+    place = Path(release.save("evident", base=home))
+    told = CliRunner().invoke(main, ["--home", str(home / "home"), "evidence", str(place), str(tmp_path / "evidence")])
+    assert told.exit_code == 0, told.output
+    contract = yaml.safe_load((tmp_path / "evidence" / "contract.odcs.yaml").read_text())
+    promised = {table["name"]: {each["name"]: each for each in table["properties"]} for table in contract["schema"]}
+    assert {name: tuple(columns) for name, columns in promised.items()} == {
+        table.name: table.columns for table in release.manifest.tables
+    }
+    keys = {f"{name}.{column}" for name, each in promised.items() for column, said in each.items() if "unique" in said}
+    assert keys == {f"{table.name}.{table.key}" for table in release.manifest.tables if table.key}
+    described = json.loads((tmp_path / "evidence" / "croissant.json").read_text())
+    assert {each["@id"]: len(each["field"]) for each in described["recordSet"]} == {
+        name: len(columns) for name, columns in promised.items()
+    }
 
 
 def test_what_was_measured_travels_and_answers_wherever_it_lies(release: understudy.Release, home: Path) -> None:

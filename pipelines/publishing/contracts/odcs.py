@@ -7,6 +7,7 @@ manifest does, so it is as public as that.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Any
 
 from understudy.pipelines.publishing.manifest import Manifest
@@ -19,9 +20,9 @@ _LOGICAL = (("int", "integer"), ("uint", "integer"), ("float", "number"), ("doub
 
 
 def odcs_contract(
-    manifest: Manifest, contract: TableContract, table: str = "", servers: list[dict[str, Any]] | None = None
+    manifest: Manifest, contracts: Mapping[str, TableContract], servers: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """`table` is what the rows are called where they lie, and `servers` where that is, for `datacontract test`."""
+    """`contracts` are by what the rows are called where they lie, and `servers` say where, for `datacontract test`."""
     guarantee, notes = manifest.guarantee, column_notes(manifest)
     facts = {
         "epsilon": guarantee.epsilon,
@@ -50,8 +51,12 @@ def odcs_contract(
                 "name": table or manifest.name.replace("-", "_").replace(".", "_"),
                 "logicalType": "object",
                 "physicalType": "table",
-                "properties": [_property(column, notes.get(column.name, "")) for column in contract.columns],
+                "properties": [
+                    _property(column, notes.get(f"{table}.{column.name}" if manifest.tables else column.name, ""))
+                    for column in contract.columns
+                ],
             }
+            for table, contract in contracts.items()
         ],
         "customProperties": [{"property": name, "value": value} for name, value in facts.items()],
     }

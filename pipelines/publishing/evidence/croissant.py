@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.pipelines.publishing.contracts.odcs import column_notes
+from understudy.pipelines.publishing.contracts.promised import table_of
 from understudy.pipelines.publishing.evidence.subject import Subject
 from understudy.pipelines.publishing.manifest import PublishedFile
 from understudy.pipelines.table.contract import ColumnContract
@@ -61,8 +62,7 @@ def croissant(subject: Subject, release: str = "") -> dict[str, Any]:
         **_responsible(subject),
         "distribution": [_file(file, release) for file in files],
         "recordSet": [
-            _records(subject, file.path, ROWS if len(files) == 1 else f"{ROWS}-{part}")
-            for part, file in enumerate(files)
+            _records(subject, file.path, name) for name, file in zip(_record_names(subject, files), files, strict=True)
         ],
     }
 
@@ -79,10 +79,22 @@ def _file(file: PublishedFile, release: str) -> dict[str, Any]:
     }
 
 
+def _record_names(subject: Subject, files: list[PublishedFile]) -> list[str]:
+    """After their table, with a number where it has several files."""
+    tables = [table_of(file.path, subject.manifest) or ROWS for file in files]
+    return [
+        table if tables.count(table) == 1 else f"{table}-{tables[:place].count(table)}"
+        for place, table in enumerate(tables)
+    ]
+
+
 def _records(subject: Subject, file: str, name: str) -> dict[str, Any]:
     """The rows of one file. Files of one table are record sets of their own: the format has no union of them."""
-    notes = column_notes(subject.manifest)
-    fields = [_field(column, file, name, notes.get(column.name, "")) for column in subject.contract.columns]
+    notes, table = column_notes(subject.manifest), table_of(file, subject.manifest)
+    fields = [
+        _field(column, file, name, notes.get(f"{table}.{column.name}" if table else column.name, ""))
+        for column in subject.contracts[table].columns
+    ]
     return {"@type": "cr:RecordSet", "@id": name, "name": name, "description": "One synthetic row a record.",
             "field": fields}  # fmt: skip
 

@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import Any
 
 from understudy.pipelines.errors import PublishError
+from understudy.pipelines.publishing.contracts.promised import promised
 from understudy.pipelines.publishing.findings import Certificate
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.stored import holds_rows
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.contract import TableContract, contract_of
-from understudy.pipelines.table.domain import TableDomain
+from understudy.pipelines.table.contract import TableContract
 
 _NOWHERE = "unknown"
 """In the place of addresses, which a manifest does not tell."""
@@ -66,9 +66,8 @@ class Subject:
         )
 
     @cached_property
-    def contract(self) -> TableContract:
-        """What must hold for the published columns. Types of the source, which some columns keep, are not told."""
-        return contract_of(TableDomain.of(self.spec), self.manifest.rows)
+    def contracts(self) -> dict[str, TableContract]:
+        return promised(self.spec, self.manifest)
 
     @property
     def description(self) -> str:

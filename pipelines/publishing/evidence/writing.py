@@ -61,9 +61,10 @@ def write_evidence(subject: Subject, folder: Path, release: Path | None = None) 
 
 
 def _contract(subject: Subject, beside: str | None) -> dict[str, object]:
-    path = None if beside is None else f"{beside}/data/*.parquet"
+    of_table = "{model}/" if subject.manifest.tables else ""
+    path = None if beside is None else f"{beside}/data/{of_table}*.parquet"
     local = {"server": "release", "type": "local", "path": path, "format": "parquet"}
-    return odcs_contract(subject.manifest, subject.contract, servers=[local] if path else None)
+    return odcs_contract(subject.manifest, subject.contracts, servers=[local] if path else None)
 
 
 def _nist(subject: Subject) -> str:

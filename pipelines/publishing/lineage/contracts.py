@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import yaml
 
 from understudy.pipelines.publishing.contracts.odcs import odcs_contract
+from understudy.pipelines.publishing.contracts.promised import promised_alone
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.pipelines.table.contract import contract_of
 from understudy.pipelines.table.domain import TableDomain
 
 CONTRACT, SOURCES = "contract/odcs.yaml", "contract/sources.yml"
@@ -30,7 +30,7 @@ def odcs(manifest: Manifest, spec: ReleaseSpec, domain: TableDomain) -> dict[str
     kind = _SERVERS.get(spec.publish.address.kind)
     known = kind is not None and not spec.publish.address.hidden_in
     servers = [{"server": "published", "type": kind, **_server(spec)}] if known else None
-    return odcs_contract(manifest, contract_of(domain, None), _place(spec)[1], servers)
+    return odcs_contract(manifest, {_place(spec)[1]: promised_alone(spec, domain, manifest)}, servers)
 
 
 def dbt_sources(manifest: Manifest, spec: ReleaseSpec) -> dict[str, Any]:
