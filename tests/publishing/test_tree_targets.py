@@ -239,6 +239,11 @@ class TestPostgreSQL(_Trees):
             self.open(place).ready_for("contract", ("homes", "p" * 60))
 
 
+class TestPostgreSQLInParts(TestPostgreSQL):
+    def second(self, place: Path) -> PreparedRelease:
+        return in_parts(family(2), FolderOfParts(place / "waiting"))
+
+
 def test_versions_whose_renames_are_all_or_none() -> None:
     sound = [
         "10.6.1-MariaDB",

@@ -18,11 +18,13 @@ import pytest
 from tests.releasing.test_tree_releases import mapping
 from tests.sources.tree.test_kinds import clinic_of
 from tests.trees import CLINIC, FLAT
+from tests.warehouse import Warehouse
 from understudy import Synthesizer
 from understudy.pipelines.errors import ValidationFailed
 from understudy.pipelines.methods.tree.generating import family_parts
 from understudy.pipelines.methods.tree.released import released_tree
 from understudy.pipelines.publishing.part_files import FolderOfParts, KeptParts
+from understudy.pipelines.publishing.targets.base import open_target
 from understudy.pipelines.publishing.verifying import stored_release, verify_release
 from understudy.pipelines.releasing import family_making
 from understudy.pipelines.releasing.checking import require_sound
@@ -31,6 +33,7 @@ from understudy.pipelines.releasing.generating import generate_rows
 from understudy.pipelines.releasing.keys import vouched
 from understudy.pipelines.releasing.making import Workers, by_threads
 from understudy.pipelines.releasing.workspace import Workspace
+from understudy.pipelines.spec.handling import PublishSpec
 from understudy.pipelines.table.synthetic import Synthetic
 from understudy.pipelines.table.synthetic_tree import Made, SyntheticTree, seen_families, tables_of
 from understudy.tasks.engines.dask_making import by_dask
@@ -176,6 +179,19 @@ def test_a_release_in_parts_is_published_whole_and_leaves_nothing_behind(fitted:
     assert verify_release(str(place), keys).holds
     assert not list((home / "releases" / "clinic").glob(".parts*"))
     assert [fact.rows for fact in release.manifest.tables] == [each.num_rows for each in release.tables.values()]
+
+
+def test_parts_of_families_go_into_a_real_postgresql(fitted: Synthesizer, warehouse: Warehouse, tmp_path: Path) -> None:
+    release = fitted.release(ROOTS)
+    there = PublishSpec(to=warehouse.uri, table=f"{warehouse.schema}.clinic")
+    open_target(fitted.spec.model_copy(update={"publish": there}), tmp_path).publish(release.prepared)
+    assert len(release.prepared.rows.sizes) == 3
+    stored = stored_release(f"{warehouse.uri}#{warehouse.schema}.clinic").tables()
+    assert all(stored[name].equals(rows) for name, rows in release.tables.items())
+    orphans = "SELECT count(*) FROM clinic_drugs WHERE visit_id NOT IN (SELECT visit_id FROM clinic_visits)"
+    assert warehouse.rows(orphans) == [(0,)]
+    keys = warehouse.rows("SELECT count(*), count(DISTINCT patient_id) FROM clinic_patients")
+    assert keys == [(ROOTS, ROOTS)]
 
 
 def test_a_flat_table_keeps_its_entities_in_parts(tmp_path: Path) -> None:
