@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from understudy.pipelines.comparing.distances import distances, pairs_of, triples_of
 from understudy.pipelines.comparing.held import intervals_held
-from understudy.pipelines.comparing.learning import can_learn, detection, downstream
+from understudy.pipelines.comparing.learning import NOT_LEARNT, can_learn, detection, downstream
 from understudy.pipelines.comparing.model import Comparison, Downstream, TreeComparison
 from understudy.pipelines.comparing.numbers import compared_numbers
 from understudy.pipelines.comparing.trees import compare_tree
@@ -50,9 +50,7 @@ def compare_release(
     _require_same(spec, stored.manifest)
     planned = plan_release(spec)
     if spec.tree is not None:
-        if labels:
-            raise SpecError("nothing is learnt from several tables", "compare them without --label")
-        return compare_tree(planned, base, stored)
+        return compare_tree(planned, base, stored, labels)
     copy = Synthetic(_rows_of(stored.manifest, release), planned.domain)
     wanted = [_column_of(label, planned.domain) for label in labels]
     with closing(named_source(spec, base)) as source:
@@ -128,7 +126,7 @@ def _remarks(
     if rows > MOST_SAMPLED:
         found.append(f"distribution functions and learners saw about {MOST_SAMPLED:,} of the rows; tables count all")
     if not learnt:
-        found.append("nobody tried to tell rows apart or to learn from them: pip install understudy[compare]")
+        found.append(NOT_LEARNT)
     missing = [domain.names[label] for label, score in zip(labels, scores, strict=False) if score is None]
     if missing:
         found.append(f"too few rows or classes to learn {', '.join(missing)} from")

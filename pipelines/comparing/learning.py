@@ -16,7 +16,8 @@ from understudy.pipelines.table.columns import DomainColumn
 
 MOST_ROWS = 50_000
 MOST_CLASSES = 50
-_SEED = 20_261_118
+NOT_LEARNT = "nobody tried to tell rows apart or to learn from them: pip install understudy[compare]"
+SEED = 20_261_118
 
 
 def can_learn() -> bool:
@@ -25,31 +26,43 @@ def can_learn() -> bool:
 
 def detection(columns: Sequence[DomainColumn], real: np.ndarray, synthetic: np.ndarray) -> Detection | None:
     """Half of as many rows of each side are learnt from, the other half is told apart."""
-    from sklearn.metrics import roc_auc_score
-
     rows = min(len(real), len(synthetic), MOST_ROWS)
     if rows < 20:
         return None
-    order = np.random.default_rng(_SEED)
+    order = np.random.default_rng(SEED)
     sides = [side[order.permutation(len(side))[:rows]] for side in (real, synthetic)]
     half = rows // 2
-    seen, new = (np.concatenate([side[:half] for side in sides]), np.concatenate([side[half:] for side in sides]))
-    labels = [np.repeat([0, 1], [len(part) // 2, len(part) - len(part) // 2]) for part in (seen, new)]
-    used = _telling(seen, range(len(columns)))
+    return Detection(told_apart(columns, [side[:half] for side in sides], [side[half:] for side in sides]), rows)
+
+
+def told_apart(columns: Sequence[DomainColumn], seen: Sequence[np.ndarray], new: Sequence[np.ndarray]) -> float:
+    """The AUC on new rows, real and synthetic ones, of a classifier that saw others of both."""
+    from sklearn.metrics import roc_auc_score
+
+    learnt, kept = np.concatenate(seen), np.concatenate(new)
+    labels = [np.repeat([0, 1], [len(side) for side in sides]) for sides in (seen, new)]
+    used = _telling(learnt, range(len(columns)))
     if not used:
-        return Detection(0.5, rows)
-    model = _trees([columns[i] for i in used]).fit(seen[:, used], labels[0])
-    return Detection(float(roc_auc_score(labels[1], model.predict_proba(new[:, used])[:, 1])), rows)
+        return 0.5
+    model = _trees([columns[i] for i in used]).fit(learnt[:, used], labels[0])
+    return float(roc_auc_score(labels[1], model.predict_proba(kept[:, used])[:, 1]))
 
 
 def downstream(
     label: int, columns: Sequence[DomainColumn], real: np.ndarray, synthetic: np.ndarray
 ) -> Downstream | None:
     """AUC of two classes, accuracy of more, R2 of numbers; None where there is too little to learn from."""
-    order = np.random.default_rng(_SEED).permutation(len(real))[: 2 * MOST_ROWS]
+    order = np.random.default_rng(SEED).permutation(len(real))[: 2 * MOST_ROWS]
     half = len(order) // 2
     learnt, kept = real[order[:half]], real[order[half:]]
-    copy = synthetic[np.random.default_rng(_SEED).permutation(len(synthetic))[: max(1, half)]]
+    copy = synthetic[np.random.default_rng(SEED).permutation(len(synthetic))[: max(1, half)]]
+    return learnt_from(label, columns, learnt, copy, kept)
+
+
+def learnt_from(
+    label: int, columns: Sequence[DomainColumn], learnt: np.ndarray, copy: np.ndarray, kept: np.ndarray
+) -> Downstream | None:
+    """Models of a column by all others, of real and of synthetic rows, both scored on real rows that were kept."""
     scores = [_score(label, columns, side, kept) for side in (learnt, copy)]
     if scores[0] is None or scores[1] is None:
         return None

@@ -84,7 +84,8 @@ class Comparison:
 class TableComparison:
     """One of several tables. `columns` count rows alike; the others count each row of the root once, its rows weighing
     alike, as they were measured: pairs of its own columns, pairs of one with a column above or a number of rows,
-    `numbers` of its rows under one of the parent, and what follows what, where rows are in order."""
+    `numbers` of its rows under one of the parent, and what follows what, where rows are in order. What tells its rows
+    apart saw those above and before them too."""
 
     table: str
     parent: str | None
@@ -95,6 +96,7 @@ class TableComparison:
     across: tuple[Distance, ...]
     numbers: tuple[Distance, ...]
     in_order: tuple[Distance, ...]
+    detection: Detection | None = None
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ class TreeComparison:
     tables: tuple[TableComparison, ...]
     keys: tuple[KeyCheck, ...]
     remarks: tuple[str, ...] = ()
+    downstream: tuple[Downstream, ...] = ()
 
 
 def mean(distances: Sequence[Distance]) -> float | None:

@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 
 from understudy.pipelines.comparing.model import NOT_PRIVATE, Comparison, Numbers, TreeComparison, mean
-from understudy.pipelines.comparing.page_tables import distances_table, table_of
+from understudy.pipelines.comparing.page_tables import distances_table, downstream_table, table_of, told_apart
 from understudy.pipelines.comparing.tree_page import tree_facts, tree_sections
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.publishing.pages.page import Html, Section, code, page, paragraph
@@ -112,16 +112,5 @@ def _told(column: Numbers, value: float) -> str:
 
 
 def _learning(found: Comparison) -> Html:
-    told = ""
-    if found.detection is not None:
-        told += (
-            f"<p>A classifier that saw {found.detection.rows:,} rows tells real from synthetic with an AUC of "
-            f"<b>{found.detection.auc:.3f}</b>; 0.5 is guessing.</p>"
-        )
-    if found.downstream:
-        rows = [
-            (each.label, each.score, f"{each.trained_on_real:.4f}", f"{each.trained_on_synthetic:.4f}")
-            for each in found.downstream
-        ]
-        told += table_of(("label", "score on real rows", "trained on real rows", "trained on the copy"), rows)
+    told = told_apart(found.detection) + downstream_table(found.downstream)
     return Html(told) if told else paragraph("not looked at")

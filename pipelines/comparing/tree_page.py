@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from understudy.pipelines.comparing.model import Distance, TreeComparison, mean
-from understudy.pipelines.comparing.page_tables import distances_table, table_of
+from understudy.pipelines.comparing.page_tables import distances_table, downstream_table, table_of, told_apart
 from understudy.pipelines.publishing.pages.page import Html, Section
 
 
@@ -24,6 +24,8 @@ def tree_facts(found: TreeComparison) -> list[tuple[str, str]]:
         (f"{found.real_roots:,}", f"private {found.root}"),
         (f"{found.synthetic_roots:,}", f"synthetic {found.root}"),
         *means,
+        *((f"{table.detection.auc:.3f}", f"AUC of telling {table.table} apart")
+          for table in found.tables if table.detection is not None),
         (f"{sum(check.broken for check in found.keys):,}", "rows that break a key or an order"),
     ]
 
@@ -43,5 +45,9 @@ def tree_sections(found: TreeComparison) -> list[Section]:
             ("Rows that follow each other", table.in_order),
         )
         body = "".join(f"<h3>{escape(title)}</h3>{distances_table(each)}" for title, each in parts if each)
-        sections.append(Section(f"{table.table}{of}", Html(body), rows))
+        apart = told_apart(table.detection)
+        seen = f"<h3>Telling its rows apart, with those above and before them</h3>{apart}" if apart else ""
+        sections.append(Section(f"{table.table}{of}", Html(body + seen), rows))
+    if found.downstream:
+        sections.append(Section("Learning from it", downstream_table(found.downstream)))
     return sections

@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from understudy.pipelines.comparing.distances import MOST_CELLS, another_sample, total_variation
-from understudy.pipelines.comparing.model import Distance, KeyCheck, TableComparison, TreeComparison
+from understudy.pipelines.comparing.learning import NOT_LEARNT, can_learn
+from understudy.pipelines.comparing.model import Distance, Downstream, KeyCheck, TableComparison, TreeComparison
+from understudy.pipelines.comparing.tree_learning import known_rows, labels_of, tree_detection, tree_downstream
 from understudy.pipelines.counting.tree.counting import LocalTree
 from understudy.pipelines.counting.tree.views import View
 from understudy.pipelines.counting.workload import Clique
@@ -31,7 +33,7 @@ from understudy.pipelines.spec.tree import ROWS, TreeTable
 from understudy.pipelines.table.tree_checks import tree_checks
 
 
-def compare_tree(planned: Planned, base: Path, stored: StoredRelease) -> TreeComparison:
+def compare_tree(planned: Planned, base: Path, stored: StoredRelease, labels: Sequence[str] = ()) -> TreeComparison:
     """Reads private rows and adds no noise: whatever comes out is as confidential as the tables."""
     tree, spec = planned.spec.tree, planned.spec
     assert tree is not None
@@ -50,15 +52,35 @@ def compare_tree(planned: Planned, base: Path, stored: StoredRelease) -> TreeCom
     keys = tuple(KeyCheck(str(check), check.broken(named)) for check in checks)
     with closing(named_tree(spec, base)) as source:
         sides = _Sides(counted_tree(source, planned), copy, planned)
+        wanted = labels_of(labels, tree, copy)
         found = tuple(sides.table(table) for table in tree.tables)
         roots = [len(side.bounded.tables[tree.root.name]) for side in (sides.real, sides.copy)]
         held = _held(stored, sides)
+        scores = [tree_downstream(label, sides.real, copy) for label in wanted] if can_learn() else []
     manifest = stored.manifest
     root = "entities" if tree.is_implied else tree.root.name
-    remarks = () if held is None else (held,)
     return TreeComparison(
-        manifest.name, manifest.release_id, manifest.snapshot, root, roots[0], roots[1], found, keys, remarks
+        manifest.name,
+        manifest.release_id,
+        manifest.snapshot,
+        root,
+        roots[0],
+        roots[1],
+        found,
+        keys,
+        tuple(_remarks(held, labels, scores)),
+        tuple(each for each in scores if each is not None),
     )
+
+
+def _remarks(held: str | None, labels: Sequence[str], scores: Sequence[Downstream | None]) -> Iterable[str]:
+    if held is not None:
+        yield held
+    if not can_learn():
+        yield NOT_LEARNT
+    missing = [label for label, score in zip(labels, scores, strict=False) if score is None]
+    if missing:
+        yield f"too few rows or classes to learn {', '.join(missing)} from"
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +111,7 @@ class _Sides:
             self._weighed(rows, [pair for pair in pairs if pair not in own]),
             self._numbers(table),
             () if order is None else self._weighed(order, [pair for pair in order.asked if _fits(pair, order)]),
+            tree_detection(known_rows(self.real, table), known_rows(self.copy, table)) if can_learn() else None,
         )
 
     def _view(self, table: str, kind: str) -> View | None:

@@ -60,7 +60,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 @pytest.fixture(scope="module")
 def compared(place: Place) -> Path:
     before = place.run("ledger", "history", "clinic").out
-    told = place.run("compare", "spec.yaml", "out/clinic")
+    told = place.run("compare", "spec.yaml", "out/clinic", "--label", "visits.ward", "--label", "sex")
     assert told.code == 0, told.text
     assert "CONFIDENTIAL" in told.text
     assert "2 tables, 3 columns" in told.text
@@ -87,6 +87,18 @@ def test_each_table_is_compared_alone_with_those_above_and_in_order(compared: Pa
     assert 0.8 < float(held.split(" in ")[1].split("%")[0]) / 100 <= 1
 
 
+def test_rows_are_told_apart_and_learnt_from_with_those_above_them(compared: Path) -> None:
+    found = json.loads((compared.parent / "comparison.json").read_text())
+    apart = {table["table"]: table["detection"] for table in found["tables"]}
+    assert 0.35 < apart["patients"]["auc"] < 0.65
+    assert apart["visits"]["auc"] < 0.75
+    learnt = {each["label"]: each for each in found["downstream"]}
+    assert set(learnt) == {"visits.ward", "patients.sex"}
+    ward = learnt["visits.ward"]  # which a patient's sex tells, and nothing that a visit has
+    assert min(ward["trained_on_real"], ward["trained_on_synthetic"]) > 0.6
+    assert "Telling its rows apart" in compared.read_text()
+
+
 def test_it_is_marked_kept_from_others_and_quotes_no_id(compared: Path) -> None:
     page = compared.read_text()
     assert "CONFIDENTIAL" in page
@@ -95,7 +107,7 @@ def test_it_is_marked_kept_from_others_and_quotes_no_id(compared: Path) -> None:
     assert stat.S_IMODE(compared.parent.stat().st_mode) == 0o700
 
 
-def test_a_copy_of_other_tables_is_far_and_labels_are_refused(place: Place) -> None:
+def test_a_copy_of_other_tables_is_far_and_told_apart(place: Place) -> None:
     swapped = (place.folder / "visits.csv").read_text().replace(",a,", ",x,").replace(",b,", ",a,")
     (place.folder / "visits.csv").write_text(swapped.replace(",x,", ",b,"))
     told = place.run("compare", "spec.yaml", "out/clinic", "--to", "elsewhere")
@@ -104,6 +116,7 @@ def test_a_copy_of_other_tables_is_far_and_labels_are_refused(place: Place) -> N
     visits = json.loads(document.read_text())["tables"][1]
     assert visits["columns"][0]["columns"] == ["visits.ward"]
     assert visits["columns"][0]["distance"] > 0.1
-    refused = place.run("compare", "spec.yaml", "out/clinic", "--label", "ward")
+    assert json.loads(document.read_text())["tables"][1]["detection"]["auc"] > 0.6
+    refused = place.run("compare", "spec.yaml", "out/clinic", "--label", "height")
     assert refused.code == 2
-    assert "without --label" in refused.text
+    assert "choose among patients.sex, visits.ward, visits.on" in refused.text
