@@ -22,7 +22,9 @@ from understudy.pipelines.auditing.moves import FAR, moved
 from understudy.pipelines.auditing.replay import Outcome, Recorder, Subject, compared, measured, replayed, spec_of
 from understudy.pipelines.auditing.turns import in_turn
 from understudy.pipelines.counting.residuals import ResidualNoise
+from understudy.pipelines.discovery import mechanism
 from understudy.pipelines.discovery.mechanism import Sums
+from understudy.pipelines.discovery.thresholds import threshold_for
 from understudy.pipelines.methods.privpgd import listed
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.releasing.planning import Planned, plan_release
@@ -167,6 +169,18 @@ def test_a_value_that_one_table_alone_has_may_be_shown_as_rarely_as_delta_says()
     assert moved(noise, nobody, mine) <= 1
     twice = {**exact, name: Sums(np.array([3]), pa.array(["only Alice"], pa.large_string()))}
     assert moved(noise, nobody, twice) > 1
+
+
+def test_what_is_drawn_may_cost_no_more_than_the_spec_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each event may hold what it claims, and all of them be more than was promised: here by a threshold one too low,
+    whose event says so."""
+    spec = open_case("discovery", "10")
+    pair = made_pair(spec, random.Random(1))
+    assert not replayed(spec, pair.table, pair.neighbour, 1).excesses
+    told = threshold_for
+    monkeypatch.setattr(mechanism, "threshold_for", lambda std, delta, unit: told(std, delta, unit) - 1)
+    [excess] = replayed(spec, pair.table, pair.neighbour, 1).excesses
+    assert "where 10 is declared" in excess
 
 
 def test_noise_without_a_measure_is_an_error() -> None:
