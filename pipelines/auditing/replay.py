@@ -46,7 +46,7 @@ from understudy.pipelines.privacy.events import Event
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
 from understudy.pipelines.privacy.relation import Relation
-from understudy.pipelines.releasing.domains import assumed_spec
+from understudy.pipelines.releasing.domains import Unusable, assumed_spec
 from understudy.pipelines.releasing.measuring import counted_here, counted_tree, given_source, given_tree
 from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.sources.base import Source
@@ -158,6 +158,8 @@ def measured(subject: Subject, table: Tables, purchase: Recorder, opened: Opened
                 [charge] = planned.plan.charges
                 return measure_tree(counted_tree(source, planned), planned.plan.design, charge, purchase)
             return planned.method.measure(counted_here(source, planned), planned.spec, planned.plan, purchase)
+    except Unusable as refusal:  # a function of what was released, as the next question would be
+        return Measurement("refused", {"told": str(refusal)}, {})
     except Exception as error:  # whatever one table can cause is an outcome
         return f"{type(error).__name__}: {error}"
 
