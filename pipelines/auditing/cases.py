@@ -67,6 +67,7 @@ _PICTURES = """
 """
 _REPLACED, _PEOPLE = ", relation: replace_one", ", unit: {entity: who, max_rows: 3}"
 _KEPT = ", unit: {entity: who, max_rows: 3, columns: [kind], order_by: seen}"
+_KEPT_WHERE_OPEN = ", unit: {entity: who, max_rows: 3, columns: [wild]}"
 _KERNEL = "kernel, label: kind, rows: 60, frequencies: 20"
 _MIXING = "mixing, label: kind, rows: 60, records: 20, order: 4"
 _STATISTICS = ", statistics: {s: {where: {kind: [rose]}, use: keep}, t: {where: {length: {max: 3}}, use: hide}}"
@@ -123,6 +124,7 @@ OPEN: dict[str, tuple[str, str, str]] = {
     "discovery, replaced": ("privpgd", _REPLACED, _OPEN),
     "discovery, people": ("privpgd", _PEOPLE, _OPEN),
     "discovery, people replaced": ("privpgd", _PEOPLE + _REPLACED, _OPEN),
+    "discovery, people kept": ("privpgd", _KEPT_WHERE_OPEN, _OPEN),
 }
 """Releases that first buy what their columns can hold."""
 

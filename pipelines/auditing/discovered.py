@@ -31,7 +31,7 @@ from understudy.pipelines.discovery.tree_tallying import tally_tree
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
 from understudy.pipelines.releasing.domains import assumed_spec, closed_spec
-from understudy.pipelines.releasing.measuring import contribution_key
+from understudy.pipelines.releasing.measuring import contribution_key, given_source
 from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.sources.base import Source
 from understudy.pipelines.sources.tree.opening import TreeSource
@@ -46,7 +46,8 @@ def discovered(
 ) -> Planned:
     """The release as it is planned after both rounds."""
     columns = open_columns(spec)
-    with closing(opened(table, assumed_spec(spec))) as source:
+    kept_people = spec.tables is None and spec.tree is not None  # whose table is looked at row by row, as in a release
+    with closing((given_source if kept_people else opened)(table, assumed_spec(spec))) as source:
         bought = _asked(spec, first_round(spec, columns), source, purchase)
         found = {name: found_of(bought, place, RULES) for place, name in enumerate(columns)}
         further = second_round(spec, columns, found)
