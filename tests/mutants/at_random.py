@@ -26,13 +26,17 @@ WORDS = {0: "SURVIVED", 1: "caught", 2: "caught", 4: "caught"}
 """By what pytest ends with: 2 and 4 where the edited module cannot even be imported, by some tests or by all."""
 
 
+ENDLESS = 90
+"""Seconds after which a test is taken to run for ever, and has failed."""
+
+
 def started(edit: dict[str, Any], number: int, folder: Path) -> tuple[int, Path]:
     place = copy_of_the_tree(folder / str(number))
     target = place / "pipelines" / edit["module"]
     target.unlink()
     target.write_text(edit["text"])
     forget_compiled(target)
-    return start_tests(place, [*files_about(edit["module"]), "-x"]), place
+    return start_tests(place, [*files_about(edit["module"]), "-x", "-o", f"timeout={ENDLESS}"]), place
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
