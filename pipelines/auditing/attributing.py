@@ -1,7 +1,7 @@
 """Whose row it is, in a tree of tables, row by row from the definition (docs/proofs/trees.md, steps 1 and 2).
 
-It shares with `sources.tree.bounding` how a row by itself is read (codes, ids, what orders, the keyed hash of it all),
-and nothing of how rows are put together: an audit that asked the audited code whose rows to take out would find that it
+It shares with `sources.tree.bounding` how a row by itself is read (codes, texts of open columns, ids, what orders, the
+keyed hash of it all), and nothing of how rows are put together: an audit that asked the audited code whose rows to take out would find that it
 agrees with itself.
 """
 
@@ -13,11 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from understudy.pipelines.discovery.asking import open_columns
+from understudy.pipelines.discovery.tally import Tally
+from understudy.pipelines.discovery.tree_tallying import attribution_key, open_words
+from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.releasing.measuring import contribution_key
 from understudy.pipelines.sources.hashing import Hashes
 from understudy.pipelines.sources.ids import read_ids
 from understudy.pipelines.sources.memory import ArrowSource
-from understudy.pipelines.sources.tree.rows import Reader, TreeRows
+from understudy.pipelines.sources.tree.rows import Beside, Reader, TreeRows
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
 
@@ -42,11 +46,15 @@ def roots_of(
     """The root that each row of each table belongs to, by the hash of its key; None where it is nobody's."""
     tree = spec.tree
     assert tree is not None
+    left = open_columns(spec)
+    hash_key = attribution_key(spec) if left else contribution_key(spec)
+    beside = open_words(spec, left, hash_key, {name: Tally((), Unit()) for name in tree.names}) if left else {}
     found: dict[str, list[Hash | None]] = {}
     bearers: dict[str, dict[Hash, list[_Row]]] = {}
     for table in tree.tables:
         key = table.key if tree.children(table.name) or table.parent is None else None
-        rows = _read(tables[table.name], spec, domains[table.name], key, table.by, table.order_by)
+        reader = _reader(spec, domains[table.name], hash_key, table.order_by, beside.get(table.name))
+        rows = _read(tables[table.name], reader, key, table.by)
         here = _roots(rows) if table.parent is None else _below(rows, bearers[table.parent], table.max_rows)
         bearers[table.name] = {}
         for row in here:
@@ -84,20 +92,24 @@ def _below(rows: list[_Row], bearers: Mapping[Hash, list[_Row]], most: int) -> l
     return [row for its in of_owner.values() for row in its]
 
 
-def _read(
-    table: pa.Table, spec: ReleaseSpec, domain: TableDomain, key: str | None, by: str | None, order_by: str | None
-) -> list[_Row]:
-    """Every row of a table by itself."""
-    hash_key, as_text = contribution_key(spec), spec.privacy.protected_unit.ids_are_text
+def _reader(
+    spec: ReleaseSpec, domain: TableDomain, hash_key: bytes, order_by: str | None, beside: Beside | None
+) -> Reader:
     order = None if order_by is None else domain.columns[domain.index(order_by)]
-    plain = Reader(domain, hash_key, as_text, order=order).read(ArrowSource(table), 1)
+    return Reader(domain, hash_key, spec.privacy.protected_unit.ids_are_text, order=order, beside=beside)
+
+
+def _read(table: pa.Table, reader: Reader, key: str | None, by: str | None) -> list[_Row]:
+    """Every row of a table by itself."""
+    plain, hash_key = reader.read(ArrowSource(table), 1), reader.hash_key
 
     def ids(column: str) -> tuple[np.ndarray, Hashes]:
-        return read_ids(table.column(column).combine_chunks(), as_text, hash_key, across_types=True)
+        return read_ids(table.column(column).combine_chunks(), reader.ids_are_text, hash_key, across_types=True)
 
     nobody: list[Hash | None] = [None] * table.num_rows
     has_key, own = (None, None) if key is None else ids(key)
-    ranks = TreeRows(plain.codes, None, has_key, own, plain.order).ranks(np.arange(table.num_rows), hash_key)
+    told = TreeRows(plain.codes, None, has_key, own, plain.order, words=plain.words)
+    ranks = told.ranks(np.arange(table.num_rows), hash_key)
     owns = nobody if has_key is None or own is None else _listed(has_key, own)
     names = nobody if by is None else _listed(*ids(by))
     everything = np.ones(table.num_rows, np.bool_)

@@ -67,6 +67,7 @@ _PICTURES = """
 """
 _REPLACED, _PEOPLE = ", relation: replace_one", ", unit: {entity: who, max_rows: 3}"
 _KEPT = ", unit: {entity: who, max_rows: 3, columns: [kind], order_by: seen}"
+_KEPT_WHERE_OPEN = ", unit: {entity: who, max_rows: 3, columns: [wild]}"
 _KERNEL = "kernel, label: kind, rows: 60, frequencies: 20"
 _MIXING = "mixing, label: kind, rows: 60, records: 20, order: 4"
 _STATISTICS = ", statistics: {s: {where: {kind: [rose]}, use: keep}, t: {where: {length: {max: 3}}, use: hide}}"
@@ -123,8 +124,17 @@ OPEN: dict[str, tuple[str, str, str]] = {
     "discovery, replaced": ("privpgd", _REPLACED, _OPEN),
     "discovery, people": ("privpgd", _PEOPLE, _OPEN),
     "discovery, people replaced": ("privpgd", _PEOPLE + _REPLACED, _OPEN),
+    "discovery, people kept": ("privpgd", _KEPT_WHERE_OPEN, _OPEN),
 }
 """Releases that first buy what their columns can hold."""
+
+OPEN_TREES: dict[str, str] = {"tree, discovery": "tree", "tree, discovery replaced": "tree, replaced"}
+"""Trees of `TREES` of which a column of every table is left open."""
+_LEFT_OPEN = {
+    "values: [f, m], other: true": "values: discover",
+    "min: 0, max: 100, bins: 4": "min: discover, max: discover, bins: auto",
+    "type: category, values: [x, y], other: true": "type: discover",
+}
 
 TREES: dict[str, tuple[str, int, str]] = {
     "tree": ("", 3, ""),
@@ -144,17 +154,17 @@ PRINCIPAL = ("privpgd, three columns", "gaussian, fixed centre", "kernel", "mixi
 
 @lru_cache(maxsize=64)
 def planned_case(name: str, epsilon: str = "2") -> Planned:
-    return plan_release(_tree(name, epsilon) if name in TREES else _spec(*CASES[name], epsilon))
+    return plan_release(parse_spec(_tree(name, epsilon)) if name in TREES else _spec(*CASES[name], epsilon))
 
 
 def open_case(name: str, epsilon: str = "2") -> ReleaseSpec:
-    return _spec(*OPEN[name], epsilon)
+    return parse_spec(_open_tree(name, epsilon)) if name in OPEN_TREES else _spec(*OPEN[name], epsilon)
 
 
 def subjects(epsilon: str) -> dict[str, Subject]:
     """All of them, by name."""
     found: dict[str, Subject] = {name: planned_case(name, epsilon) for name in (*CASES, *TREES)}
-    return found | {name: open_case(name, epsilon) for name in OPEN}
+    return found | {name: open_case(name, epsilon) for name in (*OPEN, *OPEN_TREES)}
 
 
 def many_values(count: int, epsilon: str) -> Planned:
@@ -168,7 +178,14 @@ def _spec(method: str, privacy: str, columns: str, epsilon: str) -> ReleaseSpec:
     return parse_spec(_SPEC.format(method=method, privacy=privacy, columns=columns, epsilon=epsilon))
 
 
-def _tree(name: str, epsilon: str) -> ReleaseSpec:
+def _tree(name: str, epsilon: str) -> str:
     privacy, visits, order = TREES[name]
     text = _TREE.format(epsilon=epsilon, privacy=privacy, visits=visits)
-    return parse_spec(text.replace("max_rows: 3\n", f"max_rows: 3\n    order_by: {order}\n") if order else text)
+    return text.replace("max_rows: 3\n", f"max_rows: 3\n    order_by: {order}\n") if order else text
+
+
+def _open_tree(name: str, epsilon: str) -> str:
+    text = _tree(OPEN_TREES[name], epsilon)
+    for declared, left_open in _LEFT_OPEN.items():
+        text = text.replace(declared, left_open)
+    return text

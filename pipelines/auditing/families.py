@@ -27,6 +27,8 @@ from understudy.pipelines.auditing.values import (
     table_of,
     values_of,
 )
+from understudy.pipelines.discovery.asking import open_columns
+from understudy.pipelines.discovery.tree_tallying import known_domains
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.sources.columns import is_read
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -36,6 +38,9 @@ from understudy.pipelines.table.domain import TableDomain
 
 HABITS = ("scattered", "one cell", "shared ids", "at every bound", "odd", "nobody's")
 ANOTHER = SOMEBODY + 1
+CROWDS = (0, 40, 150)
+CROWDED = 1000
+"""The first key of a crowd."""
 MOST_ROWS = 48
 """Of one table: bounds multiply along the way from the root."""
 
@@ -53,6 +58,8 @@ def made_families(spec: ReleaseSpec, rng: random.Random) -> Pair:
         maker.family(person, upper=rng.random() < 0.5)
     maker.family(SOMEBODY, upper=True)
     maker.family(ANOTHER, upper=False)
+    if open_columns(spec):
+        maker.crowd(rng.choice(CROWDS))
     maker.strays()
     for rows in maker.rows.values():
         rng.shuffle(rows)
@@ -128,6 +135,16 @@ class _Maker:
             self._add(self.tree.root, {str(self.tree.root.key): person}, upper)
         self._below(self.tree.root, [person], upper)
 
+    def crowd(self, families: int) -> None:
+        """As many who hold the same, one row a table: what nobody shares is never found."""
+        rows = {name: {column: self.rng.choice(v.plain) for column, v in its.items()} for name, its in self.columns.items()}
+        for number in range(families):
+            for table in self.tree.tables:
+                ids = {str(table.key): CROWDED + number, str(table.by): CROWDED + number}
+                columns = self.columns[table.name]
+                named = {name: _plainly(key, columns[name]) for name, key in ids.items() if name in columns}
+                self.rows[table.name].append({**rows[table.name], **named})
+
     def strays(self) -> None:
         """Rows that name nobody: a key that no row bears, or none."""
         for table in self.tree.tables:
@@ -178,15 +195,23 @@ def _columns(spec: ReleaseSpec, name: str, rng: random.Random) -> Columns:
 def _spelled(key: int | None, values: Values, rng: random.Random) -> Cell:
     if key is None:
         return rng.choice(ids_of_nobody(values))
+    plain = _plainly(key, values)
+    return rng.choice((plain, plain, f" {key}", f"{key}.0", f"0{key}", f"+{key}\t")) if plain == str(key) else plain
+
+
+def _plainly(key: int, values: Values) -> Cell:
     type_ = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if pa.types.is_string(type_):
-        return rng.choice((f"{key}", f"{key}", f" {key}", f"{key}.0", f"0{key}", f"+{key}\t"))
+        return str(key)
     return float(key) if pa.types.is_floating(type_) else key
 
 
 def _owners(tables: Mapping[str, pa.Table], spec: ReleaseSpec) -> dict[str, list[object]]:
     assert spec.tree is not None
-    domains = {name: TableDomain.of(spec.table(name)) for name in spec.tree.names}
+    if open_columns(spec):
+        domains = known_domains(spec)
+    else:
+        domains = {name: TableDomain.of(spec.table(name)) for name in spec.tree.names}
     return {name: list(roots) for name, roots in roots_of(tables, spec, domains).items()}
 
 

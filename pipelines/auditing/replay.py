@@ -7,6 +7,7 @@ every step to hold by itself. Compared are
 - what enters each draw, in the noise's own measure, with what its event pays for (`moves`);
 - the draws: their number, stages, events, shapes and types, and for noise that is simply added the number of words
   asked for and the noise itself, which must be the same numbers;
+- what all draws cost together, with what the spec declares;
 - everything that is stored beside them (facts), and what the method makes of it all;
 - whether it ends: an exception that one table causes and the other does not tells them apart, and so does its text.
 """
@@ -17,8 +18,9 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,15 +41,18 @@ from understudy.pipelines.methods.gaussian.pairs import ProductNoise
 from understudy.pipelines.methods.kernel.mechanism import EMBEDDING, OnceNoise
 from understudy.pipelines.methods.mixing.statistics import StatisticsDesign
 from understudy.pipelines.methods.tree.measure import measure_tree
+from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Event
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
-from understudy.pipelines.releasing.domains import assumed_spec
+from understudy.pipelines.privacy.relation import Relation
+from understudy.pipelines.releasing.domains import Unusable, assumed_spec
 from understudy.pipelines.releasing.measuring import counted_here, counted_tree, given_source, given_tree
 from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.sources.base import Source
 from understudy.pipelines.sources.tree.opening import TreeSource
 from understudy.pipelines.spec.model import ReleaseSpec
+from understudy.pipelines.spec.protection import PrivacySpec
 
 ADDED = (MarginalNoise, ResidualNoise, MomentNoise, ProductNoise, OnceNoise, StatisticsDesign)
 """Noises that are a sum of exact numbers and draws: the same words then give the same draws, whatever the numbers."""
@@ -153,6 +158,8 @@ def measured(subject: Subject, table: Tables, purchase: Recorder, opened: Opened
                 [charge] = planned.plan.charges
                 return measure_tree(counted_tree(source, planned), planned.plan.design, charge, purchase)
             return planned.method.measure(counted_here(source, planned), planned.spec, planned.plan, purchase)
+    except Unusable as refusal:  # a function of what was released, as the next question would be
+        return Measurement("refused", {"told": str(refusal)}, {})
     except Exception as error:  # whatever one table can cause is an outcome
         return f"{type(error).__name__}: {error}"
 
@@ -174,7 +181,7 @@ def replayed(planned: Subject, table: Tables, neighbour: Tables, seed: int, open
     with same_copies(seed):
         second = measured(planned, neighbour, other, opened)
     differences = [*_ended(first, second), *_flow(one.steps, other.steps)]
-    shares, excesses = [Fraction(0)], []
+    shares, excesses = [Fraction(0)], _beyond_what_is_declared(spec_of(planned).privacy, one.steps)
     for step, twin in zip(one.steps, other.steps, strict=False):
         if step.event != twin.event or type(step.mechanism.noise) is not type(twin.mechanism.noise):
             continue  # told already
@@ -184,6 +191,19 @@ def replayed(planned: Subject, table: Tables, neighbour: Tables, seed: int, open
             excesses.append(f"{step.charge.stage}: {float(share) ** 0.5:.6g} times what its event pays for")
         differences += _draws(step, twin)
     return Outcome(float(max(shares)) ** 0.5, tuple(excesses), tuple(differences))
+
+
+def _beyond_what_is_declared(privacy: PrivacySpec, steps: list[Step]) -> list[str]:
+    """Every event may hold what it claims, and all of them still cost more than was promised."""
+    cost = _cost(tuple(step.event for step in steps), float(privacy.delta), privacy.relation)
+    declared = f"where {privacy.epsilon:f} is declared"
+    return [f"all that is drawn costs epsilon {cost}, {declared}"] if Decimal(repr(cost)) > privacy.epsilon else []
+
+
+@lru_cache(maxsize=64)
+def _cost(events: tuple[Event, ...], delta: float, relation: Relation) -> float:
+    """Pairs of one release come to the same few histories."""
+    return composed_loss(events, delta, relation).epsilon
 
 
 def _ended(first: Measurement | str, second: Measurement | str) -> list[str]:

@@ -10,14 +10,14 @@ from typing import Any
 
 from understudy.pipelines.counting import counting
 from understudy.pipelines.counting.tree import counting as tree_counting
-from understudy.pipelines.discovery import tallying
+from understudy.pipelines.discovery import tallying, tree_tallying
 from understudy.pipelines.methods.gaussian import moments
 from understudy.pipelines.methods.mixing import mechanism as mixtures
 from understudy.pipelines.sources import bounding
 from understudy.pipelines.sources.tree import rows
 
 THREADED = (counting, bounding, moments, mixtures, rows)
-COUNTED = (counting, tallying, tree_counting)
+COUNTED = (counting, tallying, tree_counting, tree_tallying)
 """Modules that ask how many threads to take: each of them would make the same tables once more."""
 _POOL, _CORES = "ThreadPoolExecutor", "usable_cores"
 

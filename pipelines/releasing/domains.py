@@ -8,13 +8,17 @@ since what takes the place of an open column is a function of what was stored, i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from understudy.pipelines.discovery.asking import STAGES, further_questions, open_columns, subject_of, terms_of
 from understudy.pipelines.discovery.closing import LEFT_OUT
 from understudy.pipelines.discovery.record import Record
+from understudy.pipelines.errors import SpecError
 from understudy.pipelines.privacy.ledger.ledger import Charge, State
 from understudy.pipelines.privacy.ledger.names import parent_of
 from understudy.pipelines.releasing.books import Books
@@ -72,6 +76,10 @@ class Known:
         how = f"bought by {self.reused}, reused for nothing" if self.reused else "bought by this release, in its budget"
         left = f"; nothing of {', '.join(self.left_out)} stands above the noise: left out" if self.left_out else ""
         return [f"what {columns} can hold was discovered: {how}{left}"]
+
+
+class Unusable(SpecError):
+    """What was found does not make a release. It is said of what was released, and of nothing else."""
 
 
 def known_domain(spec: ReleaseSpec, books: Books, rediscover: bool = False) -> Known | None:
@@ -158,8 +166,9 @@ def _as_it_was_charged(
     hashes = {charge.spec_hash for charge in charged if charge.stage not in STAGES}
     for count in range(len(purchases), 0, -1) if hashes else ():
         answers = _answers(wanted, purchases[:count])
-        if len(answers) == len(wanted) and (known := _closed(spec, wanted, answers)).spec.hash in hashes:
-            return known
+        with suppress(Unusable):  # by which nothing was measured
+            if len(answers) == len(wanted) and (known := _closed(spec, wanted, answers)).spec.hash in hashes:
+                return known
     return None
 
 
@@ -167,9 +176,23 @@ def _closed(spec: ReleaseSpec, wanted: Mapping[str, OpenColumn], answers: Mappin
     used = {charge.mid: charge for answer in answers.values() for charge in answer.bought.charges}
     own = tuple(charge for charge in used.values() if is_own(charge, spec))
     columns = {name: answers[name].body for name in wanted}
-    closed = _with_columns(spec, columns, terms_of(spec).model_dump() if own else None)
+    closed = closed_spec(spec, columns, bought=bool(own))
     others = sorted({f"{charge.release} {charge.snapshot}" for charge in used.values() if not is_own(charge, spec)})
     return Known(closed, own, tuple(wanted), ", ".join(others))
+
+
+def closed_spec(spec: ReleaseSpec, columns: Mapping[str, dict[str, Any]], bought: bool) -> ReleaseSpec:
+    """The spec with what was found in the place of its open columns; `bought` by this very release."""
+    try:
+        return _with_columns(spec, columns, terms_of(spec).model_dump() if bought else None)
+    except ValidationError as error:
+        problem = "; ".join(each["msg"].removeprefix("Value error, ") for each in error.errors(include_url=False))
+    nothing = ", ".join(name for name, body in columns.items() if body["type"] == LEFT_OUT["type"])
+    told = f"nothing of {nothing} stands above the noise" if nothing else "what was found cannot be used"
+    raise Unusable(
+        f"{told}, and without it there is no release: {problem}",
+        "declare what these columns can hold; what was bought stays charged, and is not bought again",
+    )
 
 
 def _with_columns(

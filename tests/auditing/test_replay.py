@@ -15,14 +15,16 @@ from hypothesis import strategies as st
 
 from tests.auditing.sizes import pairs
 from tests.methods import test_door
-from understudy.pipelines.auditing.cases import CASES, OPEN, TREES, open_case, planned_case
+from understudy.pipelines.auditing.cases import CASES, OPEN, OPEN_TREES, TREES, open_case, planned_case
 from understudy.pipelines.auditing.families import HABITS
 from understudy.pipelines.auditing.made import made_pair
 from understudy.pipelines.auditing.moves import FAR, moved
 from understudy.pipelines.auditing.replay import Outcome, Recorder, Subject, compared, measured, replayed, spec_of
 from understudy.pipelines.auditing.turns import in_turn
 from understudy.pipelines.counting.residuals import ResidualNoise
+from understudy.pipelines.discovery import mechanism
 from understudy.pipelines.discovery.mechanism import Sums
+from understudy.pipelines.discovery.thresholds import threshold_for
 from understudy.pipelines.methods.privpgd import listed
 from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.releasing.planning import Planned, plan_release
@@ -72,6 +74,36 @@ def test_nor_are_two_sets_of_tables_that_differ_in_one_family(case: str) -> None
 def test_nor_where_columns_are_discovered_first(case: str, choose: random.Random) -> None:
     found = outcome(open_case(case, "10"), choose)
     assert found.holds, found
+
+
+@pytest.mark.parametrize("case", OPEN_TREES)
+def test_nor_two_sets_of_tables_whose_columns_are_discovered_first(case: str) -> None:
+    spec, habits, stages, shares = open_case(case, "10"), set(), set(), []
+    for seed in range(pairs(20)):
+        pair = made_pair(spec, random.Random(seed))
+        habits.add(pair.habit)
+        with in_turn(seed % 10 != 0):
+            found = compared(spec, pair, seed)
+            assert found.holds, (seed, pair.habit, found)
+            seller = Recorder(seed)
+            measured(spec, pair.table, seller)
+        shares.append(found.share)
+        stages |= {tuple(step.charge.stage for step in seller.steps)}
+    assert habits == set(HABITS)
+    assert ("discover", "discover further", "tree") in stages
+    assert max(shares) > 0.9
+
+
+def test_where_nothing_was_found_both_tables_are_told_so_in_the_same_words() -> None:
+    spec, refused = open_case("tree, discovery", "10"), 0
+    for seed in range(12):
+        pair = made_pair(spec, random.Random(seed))
+        with in_turn():
+            measurement = measured(spec, pair.table, Recorder(seed))
+            assert not isinstance(measurement, str)
+            refused += measurement.kind == "refused"
+            assert replayed(spec, pair.table, pair.neighbour, seed).holds
+    assert refused
 
 
 def test_discovery_meets_its_worst_case_and_finds_what_many_share() -> None:
@@ -167,6 +199,18 @@ def test_a_value_that_one_table_alone_has_may_be_shown_as_rarely_as_delta_says()
     assert moved(noise, nobody, mine) <= 1
     twice = {**exact, name: Sums(np.array([3]), pa.array(["only Alice"], pa.large_string()))}
     assert moved(noise, nobody, twice) > 1
+
+
+def test_what_is_drawn_may_cost_no_more_than_the_spec_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each event may hold what it claims, and all of them be more than was promised: here by a threshold one too low,
+    whose event says so."""
+    spec = open_case("discovery", "10")
+    pair = made_pair(spec, random.Random(1))
+    assert not replayed(spec, pair.table, pair.neighbour, 1).excesses
+    told = threshold_for
+    monkeypatch.setattr(mechanism, "threshold_for", lambda std, delta, unit: told(std, delta, unit) - 1)
+    [excess] = replayed(spec, pair.table, pair.neighbour, 1).excesses
+    assert "where 10 is declared" in excess
 
 
 def test_noise_without_a_measure_is_an_error() -> None:

@@ -23,7 +23,13 @@ from understudy.pipelines.counting.merging import other_groups
 from understudy.pipelines.counting.released import RESIDUALS, released_residuals, residuals_by_name
 from understudy.pipelines.counting.residuals import ResidualNoise
 from understudy.pipelines.counting.shares import share_out
-from understudy.pipelines.counting.triples import TripleCounts, TriplesNoise, candidate_triples, triples_noise
+from understudy.pipelines.counting.triples import (
+    FURTHER_PART,
+    TripleCounts,
+    TriplesNoise,
+    candidate_triples,
+    triples_noise,
+)
 from understudy.pipelines.counting.worth import Choice, Scoring
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import Composed, Gaussian
@@ -181,6 +187,14 @@ def test_whatever_is_chosen_costs_the_same_to_the_last_bit(
     tests = tuple((triple, way) for triple in chosen for way in range(2))
     scores = noise.scoring(Scoring(tests, part / 20))
     assert scores.event == noise.scoring(Scoring((), 0.0)).event == event_at(noise.scores_multiplier, sampler)
+
+
+def test_what_the_chosen_triples_do_not_take_goes_to_the_workload() -> None:
+    noise, part = noise_for(), FURTHER_PART / 4
+    alone, beside = noise.further(Choice((), 0.0)), noise.further(Choice((TRIPLES[0],), part))
+    kept = len(alone.stds)
+    for std, less in zip(alone.stds, beside.stds[:kept], strict=True):
+        assert less / std == pytest.approx(math.sqrt(FURTHER_PART / (FURTHER_PART - part)), rel=1e-9)
 
 
 @lru_cache

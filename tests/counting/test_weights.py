@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.randomness import SeededWords
-from understudy.pipelines.counting import weighted_tally
+from understudy.pipelines.counting import weighted_tally, weights
 from understudy.pipelines.counting.counting import LocalTable
 from understudy.pipelines.counting.lifted import centred_counts
 from understudy.pipelines.counting.mechanism import noise_multiplier
@@ -157,6 +157,7 @@ def test_golden_ticks_and_levels() -> None:
     assert {cap: EntityWeights.of(cap).ticks for cap in (2, 3, 4, 5, 8, 12, 32, 100, 10**6)} == {
         2: 2, 3: 6, 4: 12, 5: 60, 8: 840, 12: 840, 32: 840, 100: 1680, 10**6: 17297280,
     }  # fmt: skip
+    assert all(ticks % 840 == 0 for ticks in weights._DIVISIBLE)  # by every m up to 8, whatever the cap
     assert EntityWeights.of(4).levels == (1, 2, 4)
     assert EntityWeights.of(12).levels == (1, 2, 4, 8, 12)
     assert EntityWeights.of(32).levels == (1, 2, 4, 8, 16, 32)

@@ -22,13 +22,21 @@ from tests.mutants.mutant import ROOT, files_about
 from tests.mutants.run import AT_ONCE, copy_of_the_tree, forget_compiled, start_tests, waited
 
 
+WORDS = {0: "SURVIVED", 1: "caught", 2: "caught", 4: "caught"}
+"""By what pytest ends with: 2 and 4 where the edited module cannot even be imported, by some tests or by all."""
+
+
+ENDLESS = 90
+"""Seconds after which a test is taken to run for ever, and has failed."""
+
+
 def started(edit: dict[str, Any], number: int, folder: Path) -> tuple[int, Path]:
     place = copy_of_the_tree(folder / str(number))
     target = place / "pipelines" / edit["module"]
     target.unlink()
     target.write_text(edit["text"])
     forget_compiled(target)
-    return start_tests(place, [*files_about(edit["module"]), "-x"]), place
+    return start_tests(place, [*files_about(edit["module"]), "-x", "-o", f"timeout={ENDLESS}"]), place
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         left = [number for number in range(len(edits)) if number not in answers]
         for (number, place, began), code in waited(left, start, asked.at_once):
-            edit, word = edits[number], {0: "SURVIVED", 1: "caught"}.get(code, "not decided")
+            edit, word = edits[number], WORDS.get(code, "not decided")
             answers[number] = {"number": number, "word": word, "code": code}
             place_of = f"{edit['module']}:{edit['line']}"
             changed = f"{edit['old'][:60]}  ->  {edit['new'][:60]}"

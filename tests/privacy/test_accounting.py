@@ -127,6 +127,10 @@ def test_calibration_is_tight_and_never_over_budget(epsilon: float, delta: float
     assert composed_loss([Gaussian(z * 0.999)], delta, ADD).epsilon > epsilon
 
 
+def test_nothing_costs_nothing() -> None:
+    assert composed_loss([], 1e-6, ADD).epsilon == 0
+
+
 def test_calibration_accounts_for_what_is_spent() -> None:
     alone = calibrate_gaussian(Budget("1", "1e-6"))
     after = calibrate_gaussian(Budget("1", "1e-6"), spent=[Gaussian(10.0)])

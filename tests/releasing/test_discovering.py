@@ -243,3 +243,15 @@ def test_columns_of_which_nothing_was_found_are_named(tmp_path: Path, capsys: py
     assert "Columns that are missing" in (tmp_path / "out" / "visits" / "latest" / "card.html").read_text()
     tell_alarms(published)
     assert "note is not in the copy" in capsys.readouterr().out
+
+
+def test_a_release_of_which_nothing_was_found_says_so_and_pays_once(tmp_path: Path) -> None:
+    """It had ended in the words of a library."""
+    rows = pa.table({"note": [f"note {row}" for row in range(200)]})
+    given = spec(columns={"note": {"type": "category", "values": "discover"}})
+    synthesizer = Synthesizer(given, cap=(10, 1e-6), home=tmp_path)
+    for _ in range(2):
+        with pytest.raises(SpecError, match=r"nothing of note stands above the noise.*\n.*what was bought stays"):
+            synthesizer.fit(rows)
+    books = synthesizer._open()
+    assert [charge.stage for charge in books.ledger.charges("clinic")] == ["discover", "discover further"]

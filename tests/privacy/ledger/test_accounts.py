@@ -24,6 +24,13 @@ def test_an_account_opened_again_with_the_same_terms_is_the_same_account(bench):
     assert [entry.action for entry in bench.ledger.history("clinic")] == ["opened"]
 
 
+def test_a_key_that_signs_is_sealed_once(bench):
+    for key in ("one", "two", "one"):
+        bench.ledger.record_key("clinic", f"id of {key}", key)
+    assert [entry.action for entry in bench.ledger.history("clinic")] == ["opened", "key", "key"]
+    assert [public for _, public in bench.ledger.keys("clinic")] == ["one", "two"]
+
+
 def test_two_who_open_the_same_account_at_once_both_get_it(bench, monkeypatch):
     both, insert, opened = threading.Barrier(2), ledger_rows.insert_account, []
 

@@ -12,7 +12,9 @@ from sqlalchemy import text
 from understudy.pipelines.errors import LedgerError
 from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.ledger import checking
+from understudy.pipelines.privacy.ledger import history as ledger_history
 from understudy.pipelines.privacy.ledger.ledger import Holder, Ledger, State
+from understudy.pipelines.privacy.ledger.records import measurement_id
 from understudy.pipelines.privacy.relation import Budget
 
 SOFTER = """'{"kind":"gaussian","noise_multiplier":999.0}'"""
@@ -73,6 +75,19 @@ def test_each_edit_by_hand_stops_the_next_charge(lived_in, tmp_path, what, remem
             attempt()
     assert lived_in.ledger.find(lived_in.request("may").mid) is None
     assert before is None or len(lived_in.ledger.history("clinic")) == before
+
+
+@pytest.mark.parametrize("account", ["clinic", "other"])
+def test_a_sealed_line_whose_id_names_another_charge_is_told(lived_in, account):
+    """As whoever knows how lines are sealed can write it: with an id of its own, or that of another account's charge."""
+    body = {**lived_in.ledger.history("clinic")[1].body, "account": account, "snapshot": "may"}
+    named = [body[key] for key in ("account", "spec_hash", "snapshot", "stage", "attempt")]
+    mid = "f" * 64 if account == "clinic" else measurement_id(*named)
+    lived_in.ledger._database.write(
+        lambda connection: ledger_history.append(connection, "clinic", ledger_history.CHARGED, mid, body)
+    )
+    with pytest.raises(LedgerError, match="line 9 charges something that its id does not name"):
+        lived_in.ledger.check([lived_in.request("jun")])
 
 
 def test_a_history_cut_without_a_trace_is_missed_by_verify_and_found_by_what_was_checked(lived_in):
