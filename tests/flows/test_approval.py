@@ -14,11 +14,13 @@ from click.testing import Result
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from tests import trees
 from tests.flows.conftest import Clinic, clinic, run  # noqa: F401  fixtures
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.releasing.policy import pin_of
 from understudy.pipelines.releasing.tokens import approver_of, sign_approval
 from understudy.pipelines.spec.reading import load_spec
+from understudy.tasks.approval import review
 
 Run = Callable[..., Result]
 pytestmark = pytest.mark.usefixtures("prefect_server")
@@ -71,6 +73,11 @@ def test_a_token_is_for_one_release_and_by_one_person(tmp_path: Path) -> None:
         assert approver_of(junk, approvers, "2026-10-1", "hash") is None
     with pytest.raises(SpecError, match="cannot read"):
         sign_approval(tmp_path / "none", "2026-10-1", "hash")
+
+
+def test_what_waits_for_approval_says_whom_it_protects() -> None:
+    page = review(trees.clinic(), 10, [], "2026-10-1")
+    assert "protecting one of patients with everything attributed to it. The contract holds." in page
 
 
 def paused_run(worker: threading.Thread) -> Any:
