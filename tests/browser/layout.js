@@ -13,7 +13,7 @@
     if (!facts) {
       const style = getComputedStyle(element), box = element.getBoundingClientRect(), overflow = style.overflowX + style.overflowY;
       const hidden = (box.width <= 1.01 && box.height <= 1.01 && overflow !== 'visiblevisible') || style.clipPath === 'inset(50%)'
-        || (style.position === 'absolute' && box.right < 0);
+        || (/absolute|fixed/.test(style.position) && box.right <= 0); // waits beside the window until it is asked for
       const above = element.parentElement && element !== document.body ? measured(element.parentElement) : null;
       facts = {
         element, box, above, size: parseFloat(style.fontSize), flat: style.display === 'inline' || style.display === 'contents',
