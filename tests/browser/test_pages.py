@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.browser import hostile_names
-from tests.browser.chromium import Browser, Opened, Seen
-from tests.browser.made import Place
+from tests.browser.chromium import Browser, Opened
+from tests.browser.made import TURNED, Place
+from tests.browser.seeing import assert_everybody_can_read
 
 LARGE = "card-hostile.html"
 PAGES = (
     "card-clinic.html", LARGE, "card-tree.html", "card-pictures.html", "compare.html", "ledger.html",
     "evidence-clinic/evidence.html", "evidence-hostile/evidence.html", "plan.html", "../releases/index.html",
+    "card-leftward.html", "plan-leftward.html", "evidence-leftward/evidence.html", *(f"turned-{page}" for page in TURNED),
 )  # fmt: skip
 SORTED = """() => [...document.querySelectorAll('table.sortable')].filter(one => one.rows.length > 3).map(table => {
     const place = table.tHead.rows[0].cells.length - 1, head = table.tHead.rows[0].cells[place];
@@ -23,15 +25,6 @@ SORTED = """() => [...document.querySelectorAll('table.sortable')].filter(one =>
     button.click();
     return {before, once, twice: order(), said};
 })"""
-
-
-def assert_everybody_can_read(seen: Seen) -> None:
-    assert seen.said == ()
-    assert seen.asked == ()
-    assert not seen.ran
-    assert [f"{view}: {text}" for view, look in seen.looks.items() for text in look.unreadable] == []
-    assert [f"{view}: {text}" for view, look in seen.looks.items() for text in look.unnamed] == []
-    assert [f"{view}: {text}" for view, look in seen.looks.items() for text in look.barriers] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
