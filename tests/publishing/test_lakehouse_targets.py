@@ -162,7 +162,7 @@ def test_what_was_measured_travels_with_the_rows(lake: Lake) -> None:
     )
     lake.target.publish(replace(make(1, key), measured=files))
     published = lake.target.publish(replace(make(2, key), measured=files))
-    assert [file.path for file in published.manifest.files][1:] == [file.path for file in files]
+    assert [file.path for file in published.manifest.files][1:] == [*(file.path for file in files), "card.html"]
     certificate = verify_release(published.location, [key.public])
     assert certificate.holds, certificate.findings
 

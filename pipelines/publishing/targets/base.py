@@ -15,7 +15,7 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
 from understudy.pipelines.publishing.part_files import PartPlace
 from understudy.pipelines.publishing.signing import SigningKey
-from understudy.pipelines.publishing.stored import StoredRelease
+from understudy.pipelines.publishing.stored import CARD, StoredRelease
 from understudy.pipelines.spec.address import Address, Terms
 from understudy.pipelines.spec.handling import PublishSpec
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -36,6 +36,11 @@ class PreparedRelease:
     out."""
     more: tuple[Parts, ...] = field(default=(), repr=False)
     """Of a release of several tables, those after the first, as the manifest names them."""
+
+    @property
+    def papers(self) -> tuple[ReleaseFile, ...]:
+        """What a database lists in the manifest beside its tables."""
+        return (*self.measured, ReleaseFile(CARD, self.card.encode()))
 
     @property
     def table(self) -> pa.Table:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
+from understudy.pipelines.publishing.stored import CARD
 from understudy.pipelines.publishing.targets.base import Published, TargetBase, table_names
 from understudy.pipelines.publishing.targets.published_tables import (
     ESTIMATES,
@@ -110,7 +111,7 @@ class DatabaseTarget(TargetBase, Generic[Connection]):
             shown = next((each for each in records if each.current), None)
             if shown is None:
                 return None
-            contents = self._contents(connection, shown.manifest)
+            contents = self._papers(connection, shown.manifest)
             return HeldTable(
                 shown.manifest,
                 hashes_of(self._held_files(connection, shown.manifest), contents),
@@ -141,7 +142,11 @@ class DatabaseTarget(TargetBase, Generic[Connection]):
 
     def _intact(self, connection: Connection, manifest: Manifest) -> bool:
         found = self._held_files(connection, manifest)
-        return is_whole(manifest, hashes_of(found, self._contents(connection, manifest)))
+        return is_whole(manifest, hashes_of(found, self._papers(connection, manifest)))
+
+    def _papers(self, connection: Connection, manifest: Manifest) -> dict[str, bytes]:
+        """The files that travelled with a release, and its card."""
+        return {**self._contents(connection, manifest), CARD: self._card(connection, manifest).encode()}
 
     def _held_files(self, connection: Connection, manifest: Manifest) -> list[PublishedFile]:
         names = (*self._of(manifest), self._estimates)

@@ -124,7 +124,7 @@ class LakehouseTarget(TargetBase):
             if shown is not None:
                 self._record_published(shown, records)
             attempt, rows = uuid.uuid4().hex[:12], lakehouse_parts(release.rows)
-            files = (rows_file(self.where, rows.schema.names, rows.batches()), *listed(release.measured))
+            files = (rows_file(self.where, rows.schema.names, rows.batches()), *listed(release.papers))
             manifest = manifest.model_copy(update={"files": files})
             text = manifest.model_dump_json()
             envelope = attest(manifest, text, release.key)

@@ -23,7 +23,7 @@ from understudy.pipelines.publishing.targets.base import PreparedRelease, Publis
 from understudy.pipelines.publishing.targets.postgresql_loading import (
     drop,
     keep_files,
-    kept_files,
+    kept_papers,
     load,
     rows_of,
     swap,
@@ -158,7 +158,7 @@ class PostgresTarget(TargetBase):
                 for table in self._of(names)
             ]
             estimates = self._replace_estimates(connection, schema, release)
-            manifest = manifest.model_copy(update={"files": (*files, *estimates, *listed(release.measured))})
+            manifest = manifest.model_copy(update={"files": (*files, *estimates, *listed(release.papers))})
             for table in self._of(names):
                 swap(connection, schema, table, f"{table}{_STAGED}")
             for table in self._of(table_names(shown)) if shown is not None else ():
@@ -237,14 +237,14 @@ class PostgresTarget(TargetBase):
                 return None
             _, text, _, envelope, card = held
             manifest = read_manifest(text, f"{schema}.{RELEASES} at {self.database}")
-            contents = kept_files(connection, schema, self.table, manifest)
+            contents = kept_papers(connection, schema, self.table, manifest)
             hashes = hashes_of(self._held_files(connection, schema, manifest), contents)
             recorded = tuple(record[:2] for record in records)
             return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows, self._kept, card)
 
     def _kept(self, manifest: Manifest) -> dict[str, bytes]:
         with connected(self.database, PublishError, "reading the release") as connection:
-            return kept_files(connection, self._schema(connection) or "", self.table, manifest)
+            return kept_papers(connection, self._schema(connection) or "", self.table, manifest)
 
     def _rows(self, name: str) -> pa.Table:
         with connected(self.database, PublishError, "reading the rows") as connection:
@@ -270,7 +270,7 @@ class PostgresTarget(TargetBase):
         return tuple(read_manifest(row[0], f"{schema}.{RELEASES} at {self.database}") for row in rows)
 
     def _intact(self, connection: Any, schema: str, manifest: Manifest) -> bool:
-        contents = kept_files(connection, schema, self.table, manifest)
+        contents = kept_papers(connection, schema, self.table, manifest)
         return is_whole(manifest, hashes_of(self._held_files(connection, schema, manifest), contents))
 
     def _held_files(self, connection: Any, schema: str, manifest: Manifest) -> list[PublishedFile]:

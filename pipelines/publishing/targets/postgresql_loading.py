@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
-from understudy.pipelines.publishing.targets.published_tables import FILES
+from understudy.pipelines.publishing.stored import CARD
+from understudy.pipelines.publishing.targets.published_tables import FILES, RELEASES
 from understudy.pipelines.sources.databases.postgresql_connection import located
 from understudy.pipelines.table.in_parts import Parts
 from understudy.pipelines.table.keeping import SQL_TYPE, enum_labels
@@ -117,18 +118,19 @@ def keep_files(connection: Any, schema: str, table: str, manifest: Manifest, fil
         )
 
 
-def kept_files(connection: Any, schema: str, table: str, manifest: Manifest) -> dict[str, bytes]:
+def kept_papers(connection: Any, schema: str, table: str, manifest: Manifest) -> dict[str, bytes]:
+    """The files that travelled with a release, and its card."""
     from psycopg import sql
 
-    if located(connection, f"{schema}.{FILES}") is None:
-        return {}
-    rows = connection.execute(
-        sql.SQL("SELECT path, content FROM {} WHERE name = %s AND release_id = %s AND table_name = %s").format(
-            sql.Identifier(schema, FILES)
-        ),
-        [manifest.name, manifest.release_id, table],
-    ).fetchall()
-    return {path: bytes(content) for path, content in rows}
+    def recorded(columns: sql.SQL, where: str) -> list[Any]:
+        if located(connection, f"{schema}.{where}") is None:
+            return []
+        query = sql.SQL("SELECT {} FROM {} WHERE name = %s AND release_id = %s AND table_name = %s")
+        asked = query.format(columns, sql.Identifier(schema, where))
+        return connection.execute(asked, [manifest.name, manifest.release_id, table]).fetchall()
+
+    files = {path: bytes(content) for path, content in recorded(sql.SQL("path, content"), FILES)}
+    return {**files, **{CARD: card.encode() for (card,) in recorded(sql.SQL("card"), RELEASES)}}
 
 
 def drop(connection: Any, schema: str, table: str) -> None:
