@@ -210,15 +210,16 @@ def evidence(release: str, directory: Path, curator: str, terms: str, keys: tupl
 
 
 @main.command()
-@click.argument("releases", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("releases", nargs=-1, required=True)
 @click.option("--plan", "plans", multiple=True, type=click.Path(path_type=Path), metavar="SPEC",
               help="Also the plan of this spec, made anew whenever it is looked at.")  # fmt: skip
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; by default this machine alone.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any that is free.")
 @click.option("--without-ledger", is_flag=True, help="Leave out the ledger's page.")
-def serve(releases: tuple[Path, ...], plans: tuple[Path, ...], host: str, port: int, without_ledger: bool) -> None:
-    """Show the directories RELEASES over HTTP: catalogue, cards, manifests, the ledger's page, plans. Reads only.
+def serve(releases: tuple[str, ...], plans: tuple[Path, ...], host: str, port: int, without_ledger: bool) -> None:
+    """Show RELEASES over HTTP: catalogue, cards, manifests, the ledger's page, plans. Reads only.
 
+    RELEASES are directories that releases are published to, and tables, such as duckdb:///file.duckdb#table.
     No private value is in reach: neither rows, measurements, the ledger's database nor comparisons are served. Releases
     that wait for approval can be approved here only if UNDERSTUDY_SERVE_TOKEN is set, by a signature of an approver.
     """

@@ -63,6 +63,18 @@ class Published:
     manifest_sha256: str
 
 
+@dataclass(frozen=True)
+class Papers:
+    """What a place remembers of a release beside its rows, and whether it is the one that readers are led to."""
+
+    manifest: Manifest
+    current: bool
+    text: str = field(repr=False)
+    """The manifest as it lies there."""
+    envelope: str | None = field(repr=False)
+    card: str = field(repr=False)
+
+
 class Target(Protocol):
     def ready(self, name: str) -> None:
         """Before anything is charged: raise PublishError if a release of that name could not be published here."""
@@ -174,6 +186,10 @@ class TargetBase(ABC):
 
     def retired_release(self, name: str, release_id: str) -> Published | None:
         return None
+
+    def papers(self) -> tuple[Papers, ...]:
+        """Of every release that was published into a table, for a catalogue; read, and not believed."""
+        return ()
 
     def staged_in(self, name: str) -> Path | None:
         return None

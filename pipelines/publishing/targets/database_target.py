@@ -17,7 +17,7 @@ import pyarrow as pa
 from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.stored import CARD
-from understudy.pipelines.publishing.targets.base import Published, TargetBase, table_names
+from understudy.pipelines.publishing.targets.base import Papers, Published, TargetBase, table_names
 from understudy.pipelines.publishing.targets.published_tables import (
     ESTIMATES,
     RELEASES,
@@ -101,6 +101,15 @@ class DatabaseTarget(TargetBase, Generic[Connection]):
             return ()
         with self._connected() as connection:
             return tuple(each.manifest for each in self._records(connection, name))
+
+    def papers(self) -> tuple[Papers, ...]:
+        if not self._is_there():
+            return ()
+        with self._connected() as connection:
+            return tuple(
+                Papers(one.manifest, one.current, one.text, one.envelope, self._card(connection, one.manifest))
+                for one in self._records(connection)
+            )
 
     def held(self) -> HeldTable | None:
         """The newest release in the table, if it holds one."""

@@ -30,7 +30,7 @@ from understudy.pipelines.errors import PublishError, SourceError, UnderstudyErr
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.manifest import Manifest
-from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
+from understudy.pipelines.publishing.targets.base import Papers, PreparedRelease, Published, TargetBase
 from understudy.pipelines.publishing.targets.lakehouse_records import (
     ATTEMPT,
     CARD,
@@ -165,6 +165,18 @@ class LakehouseTarget(TargetBase):
                 lambda other: contents_of(records, by_id[other.name, other.release_id]),
                 document(records, shown, CARD) or "",
             )
+
+    def papers(self) -> tuple[Papers, ...]:
+        with self._doing():
+            records = self._records()
+            shown = self._shown(records) if self._exists() else None
+            return tuple(found for one in finished(records, shown) if (found := self._papers(records, one, shown)))
+
+    def _papers(self, records: Sequence[Record], one: Shown, shown: Shown | None) -> Papers | None:
+        text, envelope, card = (document(records, one, kind) for kind in (MANIFEST, ENVELOPE, CARD))
+        if text is None:
+            return None
+        return Papers(read_manifest(text, self.records_at), one == shown, text, envelope, card or "")
 
     def newest(self, name: str) -> tuple[Manifest, ...]:
         with self._doing():

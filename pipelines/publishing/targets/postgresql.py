@@ -19,12 +19,13 @@ from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.estimates import estimates_of
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.stored import StoredRelease
-from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase, table_names
+from understudy.pipelines.publishing.targets.base import Papers, PreparedRelease, Published, TargetBase, table_names
 from understudy.pipelines.publishing.targets.postgresql_loading import (
     drop,
     keep_files,
     kept_papers,
     load,
+    recorded_papers,
     rows_of,
     swap,
     table_of,
@@ -268,6 +269,13 @@ class PostgresTarget(TargetBase):
                 [self.table, name],
             ).fetchall()
         return tuple(read_manifest(row[0], f"{schema}.{RELEASES} at {self.database}") for row in rows)
+
+    def papers(self) -> tuple[Papers, ...]:
+        with connected(self.database, PublishError, "reading the releases") as connection:
+            schema = self._schema(connection)
+            if schema is None or located(connection, f"{schema}.{RELEASES}") is None:
+                return ()
+            return recorded_papers(connection, schema, self.table, self._has_envelopes(connection, schema))
 
     def _intact(self, connection: Any, schema: str, manifest: Manifest) -> bool:
         contents = kept_papers(connection, schema, self.table, manifest)

@@ -16,7 +16,8 @@ import pyarrow as pa
 from understudy.pipelines.errors import PublishError
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
 from understudy.pipelines.publishing.stored import CARD
-from understudy.pipelines.publishing.targets.published_tables import FILES, RELEASES
+from understudy.pipelines.publishing.targets.base import Papers
+from understudy.pipelines.publishing.targets.published_tables import FILES, RELEASES, read_manifest
 from understudy.pipelines.sources.databases.postgresql_connection import located
 from understudy.pipelines.table.in_parts import Parts
 from understudy.pipelines.table.keeping import SQL_TYPE, enum_labels
@@ -131,6 +132,19 @@ def kept_papers(connection: Any, schema: str, table: str, manifest: Manifest) ->
 
     files = {path: bytes(content) for path, content in recorded(sql.SQL("path, content"), FILES)}
     return {**files, **{CARD: card.encode() for (card,) in recorded(sql.SQL("card"), RELEASES)}}
+
+
+def recorded_papers(connection: Any, schema: str, table: str, signed: bool) -> tuple[Papers, ...]:
+    """Of every release that was published into a table."""
+    from psycopg import sql
+
+    rows = connection.execute(
+        sql.SQL("SELECT manifest, current, {}, card FROM {} WHERE table_name = %s").format(
+            sql.Identifier("envelope") if signed else sql.NULL, sql.Identifier(schema, RELEASES)
+        ),
+        [table],
+    ).fetchall()
+    return tuple(Papers(read_manifest(text, f"{schema}.{RELEASES}"), current, text, *rest) for text, current, *rest in rows)
 
 
 def drop(connection: Any, schema: str, table: str) -> None:
