@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import traceback
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -16,9 +13,7 @@ from understudy.cli.drafting import init
 from understudy.cli.editors import completion, print_schema, spec_group
 from understudy.cli.environment import choose_workspace
 from understudy.cli.ledger_group import ledger
-from understudy.cli.stopping import stoppable
-from understudy.cli.unexpected import DEBUG, unexpected
-from understudy.pipelines.errors import UnderstudyError
+from understudy.cli.one_message import OneMessageGroup
 
 _EPILOG = (
     "Exit codes: 0 done, 2 bad spec or usage, 3 budget refused, 4 burnt charge, 5 validation failed, "
@@ -26,29 +21,7 @@ _EPILOG = (
 )
 
 
-class _OneMessageGroup(click.Group):
-    """Turns every failure into one message and its exit code, without a traceback, and ends when it is told to."""
-
-    def invoke(self, context: click.Context) -> Any:
-        try:
-            return stoppable(lambda: super(_OneMessageGroup, self).invoke(context))
-        except UnderstudyError as error:
-            problem = error
-            # What the frames still hold, such as a database connection, ends here and not with the interpreter.
-            traceback.clear_frames(error.__traceback__)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
-            raise  # click has its own words for these
-        except Exception as error:
-            if os.environ.get(DEBUG):
-                raise
-            problem = unexpected(error)
-            traceback.clear_frames(error.__traceback__)
-        # Outside the handler: the error's text may quote private values, so nothing of it travels on.
-        click.echo(f"understudy: {problem}", err=True)
-        return context.exit(problem.exit_code)
-
-
-@click.group(cls=_OneMessageGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=OneMessageGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--home",
     envvar="UNDERSTUDY_HOME",
