@@ -96,12 +96,15 @@ def picture_grid(
 
     shown = [thumbnails(picture_numbers(pictures, rows, tensor), thumbnail) for rows in chosen]
     height, width, channels = shown[0].shape[1:]
-    canvas = np.full((len(shown) * (height + GAP) - GAP, columns * (width + GAP) - GAP, channels), 255, np.uint8)
+    canvas = np.zeros((len(shown) * (height + GAP) - GAP, columns * (width + GAP) - GAP, channels), np.uint8)
+    drawn = np.zeros(canvas.shape[:2], np.uint8)
     for row, line in enumerate(shown):
         for column, picture in enumerate(line):
             top, left = row * (height + GAP), column * (width + GAP)
             canvas[top : top + height, left : left + width] = picture
+            drawn[top : top + height, left : left + width] = 255
     image = Image.fromarray(canvas[:, :, 0] if channels == 1 else canvas)
+    image.putalpha(Image.fromarray(drawn))  # between them the page is seen, which may be dark
     file = io.BytesIO()
     image.save(file, "PNG", optimize=True)
     return SampleGrid(file.getvalue(), labels, image.width, image.height, width, len(shown))

@@ -72,7 +72,9 @@ def card_of(spec: ReleaseSpec, table: pa.Table) -> str:
 
 
 def picture(png: bytes) -> np.ndarray:
-    return np.asarray(Image.open(io.BytesIO(png)))
+    """Without what says that there is nothing between pictures."""
+    *colours, _ = (image := Image.open(io.BytesIO(png))).getbands()
+    return np.asarray(image.convert("".join(colours)))
 
 
 def test_one_row_a_label_with_its_first_pictures() -> None:

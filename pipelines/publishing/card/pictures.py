@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from statistics import median
 
 import numpy as np
 
@@ -18,9 +17,6 @@ LEGIBLE = 56
 
 MUCH = 0.1
 """From this share of pictures on that have one nearly the same, the card warns."""
-
-SOFT = 0.5
-"""A class with less than this part of the classes' median of fine detail is called blurred."""
 
 _HEADS = (
     "class", "looked at", "differ by", "from other classes by", "variety", "nearest neighbour", "nearly the same",
@@ -45,7 +41,8 @@ _EXPLAINED = (
     "typical number of the picture, as a part of its range. Variety is what pictures of a class differ by, as a part of "
     f"what they differ by from other classes. Nearly the same: another one of the class lies within {NEAR:.0%} of what "
     "two usually differ by. Fine detail is the share of a picture's variation in waves shorter than four pixels; pure "
-    "noise has about 80%."
+    "noise has about 80%, and what is drawn decides too: a plain stroke has little. Compare it with that of other releases "
+    "of the table, not between classes."
 )
 
 
@@ -64,23 +61,18 @@ def _samples(one: CardTable, name: str, detail: Detail) -> str:
 
 
 def _variety(one: CardTable) -> str:
-    usual = median(each.fine for each in one.likenesses)
-    rows = [_told(each, usual, len(one.likenesses)) for each in one.likenesses]
+    rows = [_told(each) for each in one.likenesses]
     return table(_HEADS, rows, f"variety of the pictures{f' of {one.name}' * bool(one.name)}", sortable=True)
 
 
-def _told(each: Likeness, usual: float, classes: int) -> tuple[str, ...]:
-    notes = []
-    if each.repeated is not None and each.repeated >= MUCH:
-        notes.append(mark("repeats itself", "no"))
-    if classes > 1 and each.fine < SOFT * usual:
-        notes.append(mark("blurred beside the others", "caution"))
+def _told(each: Likeness) -> tuple[str, ...]:
+    repeats = each.repeated is not None and each.repeated >= MUCH
     return (
         named(each.label or "all pictures"),
         f"{each.looked_at:,}",
         *(_part(value) for value in (each.within, each.between, each.variety, each.nearest, each.repeated)),
         f"{each.fine:.1%}",
-        Html(", ".join(notes)) or "nothing",
+        mark("repeats itself", "no") if repeats else "nothing",
     )
 
 
