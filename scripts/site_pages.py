@@ -8,4 +8,4 @@ from typing import Any
 def on_post_page(output: str, **_: Any) -> str:
     """The search is a dialog and gets a name; icons stand beside or inside something that has one."""
     named = output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
-    return named.replace('<svg xmlns="http://www.w3.org/2000/svg" viewBox', '<svg aria-hidden="true" xmlns="http://www.w3.org/2000/svg" viewBox')
+    return named.replace("<svg xmlns=", '<svg aria-hidden="true" xmlns=')

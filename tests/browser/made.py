@@ -62,7 +62,6 @@ class Place:
         path.write_text(text, encoding="utf-8")
         return path
 
-
     def turn(self, page: str) -> None:
         """The page as a browser shows it that translated it into Arabic: it begins at the right."""
         text = (self.pages / page).read_text(encoding="utf-8")

@@ -10,7 +10,13 @@ import pyarrow as pa
 PERSON = "מספר המטופל"
 WARD = "القسم الذي دخل إليه المريض عند وصوله إلى المستشفى (أول مرة)"
 SEX, AGE, CHARGE, DAY, SMOKES = "מין", "العمر", "التكلفة [ريال] 2026", "יום הביקור", "معشן?"
-WARDS = ["الجراحة", "الولادة والأمراض النسائية والعناية بالأطفال حديثي الولادة", "מחלקה פנימית (ב׳) 12", "قسم 3/ب", "🩺 طوارئ"]
+WARDS = [
+    "الجراحة",
+    "الولادة والأمراض النسائية والعناية بالأطفال حديثي الولادة",
+    "מחלקה פנימית (ב׳) 12",
+    "قسم 3/ب",
+    "🩺 طوارئ",
+]
 SEXES = ["זכר", "נקבה", "غير معروف"]
 
 
@@ -34,8 +40,13 @@ def spec(name: str) -> dict[str, Any]:
             SMOKES: {"type": "boolean"},
         },
         "method": {"name": "privpgd", "marginals": "all-2way"},
-        "generate": {"epochs": 2, "particles": 500, "device": "cpu", "rules": [{"forbid": {SEX: ["זכר"], WARD: [WARDS[1]]}}]},
-    }  # fmt: skip
+        "generate": {
+            "epochs": 2,
+            "particles": 500,
+            "device": "cpu",
+            "rules": [{"forbid": {SEX: SEXES[:1], WARD: [WARDS[1]]}}],
+        },
+    }
 
 
 def rows(number: int = 600) -> pa.Table:

@@ -13,7 +13,8 @@ LARGE = "card-hostile.html"
 PAGES = (
     "card-clinic.html", LARGE, "card-tree.html", "card-pictures.html", "compare.html", "ledger.html",
     "evidence-clinic/evidence.html", "evidence-hostile/evidence.html", "plan.html", "../releases/index.html",
-    "card-leftward.html", "plan-leftward.html", "evidence-leftward/evidence.html", *(f"turned-{page}" for page in TURNED),
+    "card-leftward.html", "plan-leftward.html", "evidence-leftward/evidence.html",
+    *(f"turned-{page}" for page in TURNED),
 )  # fmt: skip
 SORTED = """() => [...document.querySelectorAll('table.sortable')].filter(one => one.rows.length > 3).map(table => {
     const place = table.tHead.rows[0].cells.length - 1, head = table.tHead.rows[0].cells[place];

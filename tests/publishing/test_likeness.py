@@ -1,4 +1,4 @@
-"""What the card says of pictures: how they vary, which are nearly the same, what is blurred. Of published rows alone."""
+"""What the card says of pictures, from published rows alone: how they vary, what repeats, what is blurred."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html import escape
 
 import numpy as np
@@ -36,13 +36,13 @@ def pictures_sections(parts: CardParts, detail: Detail) -> Iterator[Section]:
 
 
 _EXPLAINED = (
-    f"From the first {MOST_LOOKED_AT} synthetic pictures of each class, compared with each other alone: a generator that "
-    "repeats itself or blurs shows here, how near its pictures are to real ones does not. A difference is that of a "
-    "typical number of the picture, as a part of its range. Variety is what pictures of a class differ by, as a part of "
-    f"what they differ by from other classes. Nearly the same: another one of the class lies within {NEAR:.0%} of what "
-    "two usually differ by. Fine detail is the share of a picture's variation in waves shorter than four pixels; pure "
-    "noise has about 80%, and what is drawn decides too: a plain stroke has little. Compare it with that of other releases "
-    "of the table, not between classes."
+    f"From the first {MOST_LOOKED_AT} synthetic pictures of each class, compared with each other alone: a generator "
+    "that repeats itself or blurs shows here, how near its pictures are to real ones does not. A difference is that of "
+    "a typical number of the picture, as a part of its range. Variety is what pictures of a class differ by, as a part "
+    "of what they differ by from other classes. Nearly the same: another one of the class lies within "
+    f"{NEAR:.0%} of what two usually differ by. Fine detail is the share of a picture's variation in waves shorter than "
+    "four pixels; pure noise has about 80%, and what is drawn decides too: a plain stroke has little. Compare it with "
+    "that of other releases of the table, not between classes."
 )
 
 
@@ -93,9 +93,11 @@ def _alike(one: CardTable, name: str, detail: Detail) -> str:
     for row, each in enumerate(one.likenesses):
         cut = _Cut(grid, name, row == 0)
         of = f" of {each.label}" * bool(each.label)
+        said = [
+            f"pair {n} of nearly alike pictures{of}, {pair.apart:.1%} apart" for n, pair in enumerate(each.pairs, 1)
+        ]
         pairs = [
-            f'<figure>{cut.out(row, f"pair {place + 1} of nearly alike pictures{of}, {pair.apart:.1%} apart", 2 * place, 2)}'
-            f"<figcaption>{pair.apart:.1%}</figcaption></figure>"
+            f"<figure>{cut.out(row, said[place], 2 * place, 2)}<figcaption>{pair.apart:.1%}</figcaption></figure>"
             for place, pair in enumerate(each.pairs)
         ]
         ends = " to ".join(f"{end:.1%}" for end in each.fine_ends)
@@ -130,10 +132,7 @@ class _Cut:
         inside = f'<use href="#{self._name}"/>'
         if self._first:
             self._first = False
-            inside = (
-                f'<image id="{self._name}" href="{grid.data_uri}" width="{grid.width}" height="{grid.height}"/>'
-            )
-        return (
-            f'<svg viewBox="{step * column:g} {self._high * row:g} {wide:g} {self._high - grid.gap:g}" '
-            f'style="width:{wide * max(1, LEGIBLE // grid.cell):g}px" role="img" aria-label="{escape(said)}">{inside}</svg>'
-        )
+            inside = f'<image id="{self._name}" href="{grid.data_uri}" width="{grid.width}" height="{grid.height}"/>'
+        box = f"{step * column:g} {self._high * row:g} {wide:g} {self._high - grid.gap:g}"
+        shown = wide * max(1, LEGIBLE // grid.cell)
+        return f'<svg viewBox="{box}" style="width:{shown:g}px" role="img" aria-label="{escape(said)}">{inside}</svg>'

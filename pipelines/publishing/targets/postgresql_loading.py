@@ -131,7 +131,9 @@ def kept_papers(connection: Any, schema: str, table: str, manifest: Manifest) ->
         return connection.execute(asked, [manifest.name, manifest.release_id, table]).fetchall()
 
     files = {path: bytes(content) for path, content in recorded(sql.SQL("path, content"), FILES)}
-    return {**files, **{CARD: card.encode() for (card,) in recorded(sql.SQL("card"), RELEASES)}}
+    for (card,) in recorded(sql.SQL("card"), RELEASES):
+        files[CARD] = card.encode()
+    return files
 
 
 def recorded_papers(connection: Any, schema: str, table: str, signed: bool) -> tuple[Papers, ...]:
@@ -144,7 +146,9 @@ def recorded_papers(connection: Any, schema: str, table: str, signed: bool) -> t
         ),
         [table],
     ).fetchall()
-    return tuple(Papers(read_manifest(text, f"{schema}.{RELEASES}"), current, text, *rest) for text, current, *rest in rows)
+    return tuple(
+        Papers(read_manifest(text, f"{schema}.{RELEASES}"), current, text, *rest) for text, current, *rest in rows
+    )
 
 
 def drop(connection: Any, schema: str, table: str) -> None:
