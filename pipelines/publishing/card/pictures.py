@@ -40,9 +40,9 @@ _EXPLAINED = (
     "that repeats itself or blurs shows here, how near its pictures are to real ones does not. A difference is that of "
     "a typical number of the picture, as a part of its range. Variety is what pictures of a class differ by, as a part "
     "of what they differ by from other classes. Nearly the same: another one of the class lies within "
-    f"{NEAR:.0%} of what two usually differ by. Fine detail is the share of a picture's variation in waves shorter than "
-    "four pixels; pure noise has about 80%, and what is drawn decides too: a plain stroke has little. Compare it with "
-    "that of other releases of the table, not between classes."
+    f"{NEAR:.0%} of what two usually differ by. Fine detail is the share of a picture's variation in waves shorter "
+    "than four pixels; pure noise has about 80%, and what is drawn decides too: a plain stroke has little. Compare it "
+    "with that of other releases of the table, not between classes."
 )
 
 
