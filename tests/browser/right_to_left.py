@@ -24,7 +24,7 @@ def spec(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "privacy": {
-            "account": "حساب المستشفى",
+            "account": "leftward",
             "epsilon": 2,
             "delta": 1e-6,
             "unit": {"entity": PERSON, "max_rows": 3},
