@@ -62,6 +62,18 @@ def test_tables_sort_by_their_heads_and_say_so(page: str, browser: Browser, plac
     assert any(table["once"] != table["twice"] for table in tables)
 
 
+def test_a_page_that_is_turned_keeps_the_order_of_its_axes_and_the_signs_of_its_numbers(
+    browser: Browser, place: Place
+) -> None:
+    """Bars are drawn from left to right whatever the page's direction: so must stand what is written below them."""
+    ends, signs = browser.do(
+        (place.pages / "turned-card-leftward.html").as_uri(), lambda opened: opened.page.evaluate(AXES)
+    )
+    assert len(ends) > 2
+    assert all(at == sorted(at) for at in ends)
+    assert {*signs} == {"ltr"}
+
+
 def test_what_is_wrong_with_a_page_is_found(browser: Browser, place: Place) -> None:
     """The measuring itself: every fault that the tests above look for, planted in one page."""
     page = place.keep("faulty.html", FAULTY)
@@ -78,6 +90,9 @@ def test_what_is_wrong_with_a_page_is_found(browser: Browser, place: Place) -> N
     assert any("broken on purpose" in line for line in seen.said)
 
 
+AXES = """() => [
+    [...document.querySelectorAll('.plot .along')].map(each => [...each.children].map(label => label.offsetLeft)),
+    [...document.querySelectorAll('.heat td')].map(each => getComputedStyle(each).direction)]"""
 FAULTY = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Faulty</title>
 <body style="margin: 0; width: 360px">
 <div style="width: 60px; overflow: hidden; white-space: nowrap">a text that is longer than its box</div>
