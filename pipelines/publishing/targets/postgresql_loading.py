@@ -14,10 +14,6 @@ from typing import Any
 import pyarrow as pa
 
 from understudy.pipelines.errors import PublishError
-from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
-from understudy.pipelines.publishing.stored import CARD
-from understudy.pipelines.publishing.targets.base import Papers
-from understudy.pipelines.publishing.targets.published_tables import FILES, RELEASES, read_manifest
 from understudy.pipelines.sources.databases.postgresql_connection import located
 from understudy.pipelines.table.in_parts import Parts
 from understudy.pipelines.table.keeping import SQL_TYPE, enum_labels
@@ -96,59 +92,6 @@ def table_of(connection: Any, schema: str, table: str) -> pa.Table:
     names = [column.name for column in found.description]
     rows = found.fetchall()
     return pa.table({name: [row[place] for row in rows] for place, name in enumerate(names)})
-
-
-def keep_files(connection: Any, schema: str, table: str, manifest: Manifest, files: Sequence[ReleaseFile]) -> None:
-    """Beside the record of the release, in its transaction."""
-    from psycopg import sql
-
-    place = sql.Identifier(schema, FILES)
-    if files and located(connection, f"{schema}.{FILES}") is None:
-        connection.execute(
-            sql.SQL(
-                "CREATE TABLE {} (name text NOT NULL, release_id text NOT NULL, table_name text NOT NULL,"
-                " path text NOT NULL, content bytea NOT NULL, PRIMARY KEY (name, release_id, table_name, path))"
-            ).format(place)
-        )
-    for file in files:
-        connection.execute(
-            sql.SQL("INSERT INTO {} (name, release_id, table_name, path, content) VALUES (%s, %s, %s, %s, %s)").format(
-                place
-            ),
-            [manifest.name, manifest.release_id, table, file.path, file.content],
-        )
-
-
-def kept_papers(connection: Any, schema: str, table: str, manifest: Manifest) -> dict[str, bytes]:
-    """The files that travelled with a release, and its card."""
-    from psycopg import sql
-
-    def recorded(columns: sql.SQL, where: str) -> list[Any]:
-        if located(connection, f"{schema}.{where}") is None:
-            return []
-        query = sql.SQL("SELECT {} FROM {} WHERE name = %s AND release_id = %s AND table_name = %s")
-        asked = query.format(columns, sql.Identifier(schema, where))
-        return connection.execute(asked, [manifest.name, manifest.release_id, table]).fetchall()
-
-    files = {path: bytes(content) for path, content in recorded(sql.SQL("path, content"), FILES)}
-    for (card,) in recorded(sql.SQL("card"), RELEASES):
-        files[CARD] = card.encode()
-    return files
-
-
-def recorded_papers(connection: Any, schema: str, table: str, signed: bool) -> tuple[Papers, ...]:
-    """Of every release that was published into a table."""
-    from psycopg import sql
-
-    rows = connection.execute(
-        sql.SQL("SELECT manifest, current, {}, card FROM {} WHERE table_name = %s").format(
-            sql.Identifier("envelope") if signed else sql.NULL, sql.Identifier(schema, RELEASES)
-        ),
-        [table],
-    ).fetchall()
-    return tuple(
-        Papers(read_manifest(text, f"{schema}.{RELEASES}"), current, text, *rest) for text, current, *rest in rows
-    )
 
 
 def drop(connection: Any, schema: str, table: str) -> None:
