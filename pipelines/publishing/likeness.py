@@ -120,7 +120,8 @@ def fine_shares(numbers: np.ndarray) -> np.ndarray:
     power = waves.sum(axis=3)
     power[:, 0, 0] = 0.0  # the mean varies nowhere
     whole = power.sum(axis=(1, 2))
-    return power[:, frequency > FINE].sum(axis=1) / np.where(whole > 1e-9, whole, np.inf)
+    shares: np.ndarray = power[:, frequency > FINE].sum(axis=1) / np.where(whole > 1e-9, whole, np.inf)
+    return shares
 
 
 def _likeness(label: str, seen: Sequence[_Seen], place: int) -> Likeness:

@@ -115,8 +115,10 @@ def picture_numbers(pictures: pa.ChunkedArray, rows: np.ndarray, tensor: TensorD
     numbers = read_tensor(pictures.take(pa.array(rows)), tensor)
     numbers -= np.float32(tensor.low)
     numbers /= np.float32(tensor.high - tensor.low)
+    np.clip(numbers, 0.0, 1.0, out=numbers)
     shape = tensor.shape if len(tensor.shape) == 3 else (*tensor.shape, 1)
-    return np.clip(numbers, 0.0, 1.0, out=numbers).reshape(len(rows), *shape)
+    pictured: np.ndarray = numbers.reshape(len(rows), *shape)
+    return pictured
 
 
 def thumbnails(numbers: np.ndarray, thumbnail: int) -> np.ndarray:

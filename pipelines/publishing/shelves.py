@@ -15,7 +15,7 @@ from understudy.pipelines.publishing.attesting import ENVELOPE
 from understudy.pipelines.publishing.catalogue import Listed, listed_in, release_in
 from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.stored import CARD, MANIFEST
-from understudy.pipelines.publishing.targets.base import Papers, Target, target_kind
+from understudy.pipelines.publishing.targets.base import Target, target_kind
 from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.handling import PublishSpec
 
@@ -56,18 +56,15 @@ class TableShelf:
     def listed(self) -> list[Listed]:
         return [
             Listed(one.manifest, CARD if card_is_listed(one.manifest) else None, one.current, retired=not one.current)
-            for one in self._papers()
+            for one in self.target.papers()
         ]
 
     def paper(self, name: str, release_id: str, file: str) -> tuple[Manifest, bytes] | None:
-        for one in self._papers():
+        for one in self.target.papers():
             if (one.manifest.name, one.manifest.release_id) == (name, release_id):
                 found = {CARD: one.card, MANIFEST: one.text, ENVELOPE: one.envelope}.get(file)
                 return None if found is None else (one.manifest, found.encode())
         return None
-
-    def _papers(self) -> tuple[Papers, ...]:
-        return self.target.papers()
 
 
 def shelf_at(place: str) -> Shelf:

@@ -113,6 +113,10 @@ class Target(Protocol):
         """A release that was published and retired since: releasing it again must not bring it back."""
         ...
 
+    def papers(self) -> tuple[Papers, ...]:
+        """Of every release that was published into a table, for a catalogue; read, and not believed."""
+        ...
+
     def staged_in(self, name: str) -> Path | None:
         """The folder of this machine in which a publication that is killed may leave something half written."""
         ...
@@ -188,7 +192,6 @@ class TargetBase(ABC):
         return None
 
     def papers(self) -> tuple[Papers, ...]:
-        """Of every release that was published into a table, for a catalogue; read, and not believed."""
         return ()
 
     def staged_in(self, name: str) -> Path | None:

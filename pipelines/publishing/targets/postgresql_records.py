@@ -74,7 +74,7 @@ def kept_papers(connection: Any, schema: str, table: str, manifest: Manifest) ->
     """The files that travelled with a release, and its card."""
     from psycopg import sql
 
-    def recorded(columns: sql.SQL, where: str) -> list[Any]:
+    def recorded(columns: sql.SQL, where: str) -> Any:
         if located(connection, f"{schema}.{where}") is None:
             return []
         query = sql.SQL("SELECT {} FROM {} WHERE name = %s AND release_id = %s AND table_name = %s")
