@@ -117,13 +117,12 @@ def picture_numbers(pictures: pa.ChunkedArray, rows: np.ndarray, tensor: TensorD
     numbers /= np.float32(tensor.high - tensor.low)
     np.clip(numbers, 0.0, 1.0, out=numbers)
     shape = tensor.shape if len(tensor.shape) == 3 else (*tensor.shape, 1)
-    pictured: np.ndarray = numbers.reshape(len(rows), *shape)
-    return pictured
+    return numbers.reshape(len(rows), *shape)
 
 
 def thumbnails(numbers: np.ndarray, thumbnail: int) -> np.ndarray:
     """Bytes of shape (rows, height, width, channels), no side longer than `thumbnail`."""
-    pixels = np.rint(numbers * 255).astype(np.uint8)
+    pixels: np.ndarray = np.rint(numbers * 255).astype(np.uint8)
     high, wide, channels = pixels.shape[1:]
     factor = thumbnail / max(high, wide)
     if factor >= 1:
