@@ -104,6 +104,6 @@ def review(spec: ReleaseSpec, rows: int, agreements: list[Agreement], identity: 
         f"# {spec.name}, snapshot {spec.source.snapshot}: publish?\n\n"
         f"Release `{identity}`, spec `{spec.hash}`.\n\n"
         f"{rows:,} rows by {spec.method.name}, epsilon {spec.privacy.epsilon} at delta {spec.privacy.delta}, "
-        f"protecting {spec.privacy.protected_unit}. The contract holds.\n\n"
+        f"protecting {spec.protects}. The contract holds.\n\n"
         f"Furthest from what was measured:\n\n| query | distance | its noise allows |\n|---|---|---|\n{lines}\n"
     )

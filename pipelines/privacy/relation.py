@@ -42,6 +42,8 @@ class Unit:
     def __str__(self) -> str:
         if self.entity is None:
             return "one row"
+        if self.max_rows == 1:
+            return f"one of {self.entity} with at most 1 row"
         return f"one {self.entity} with at most {self.max_rows} rows"
 
 

@@ -50,7 +50,7 @@ class StoredRelease:
     rows: Callable[[str], pa.Table] | None = field(default=None, repr=False)
     """The published rows in a database, of the table of that name; of other releases they are in files under data/."""
     recorded_card: str | None = field(default=None, repr=False)
-    """The card beside the record of the release; of other releases it is one of their files."""
+    """The card beside the record of a release whose manifest lists none: older versions did not, in databases."""
     earlier: Callable[[], tuple[StoredRelease, ...]] = field(default=tuple, repr=False)
     """Of a table, the releases of the name that this one replaced there: what they measured, without rows."""
 
@@ -68,10 +68,10 @@ class StoredRelease:
         )
 
     def card(self) -> str:
-        """As it was published: a file is checked, what a database recorded is as it stands there."""
-        if self.recorded_card is not None:
-            return self.recorded_card
+        """As it was published; what an older version recorded in a database is as it stands there."""
         content = self.trusted(CARD)
+        if content is None and self.recorded_card is not None:
+            return self.recorded_card
         if content is None:
             raise PublishError(f"{self.manifest.release_id} was published without a card", "read its manifest")
         return content.decode()

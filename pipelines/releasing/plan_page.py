@@ -74,14 +74,7 @@ class PlanTold:
     @cached_property
     def fitness(self) -> dict[str, Fitness]:
         """By column; of several tables, each with its table's name."""
-        if self.spec.tables is None:
-            return {one.column: one for one in fitness_of(self.spec, TableDomain.of(self.spec))}
-        found = [
-            replace(one, column=f"{name}.{one.column}")
-            for name, alone in self.spec.alone.items()
-            for one in fitness_of(alone, TableDomain.of(alone))
-        ]
-        return {one.column: one for one in found}
+        return {one.column: one for one in every_fitness(self.spec)}
 
     @property
     def page(self) -> str:
@@ -113,6 +106,14 @@ class PlanTold:
             facts,
             Html(listed(self._lines()) + table(heads, noise, "noise of what is measured")),
         )
+
+
+def every_fitness(spec: ReleaseSpec) -> tuple[Fitness, ...]:
+    """Of every column; of several tables, each with its table's name."""
+    if spec.tables is None:
+        return fitness_of(spec, TableDomain.of(spec))
+    found = ((name, one) for name, alone in spec.alone.items() for one in fitness_of(alone, TableDomain.of(alone)))
+    return tuple(replace(one, column=f"{name}.{one.column}") for name, one in found)
 
 
 def plan_page(told: PlanTold) -> str:

@@ -21,6 +21,7 @@ FLAGS = (
     "--disable-background-networking", "--hide-scrollbars",
 )  # fmt: skip
 LAYOUT = (Path(__file__).parent / "layout.js").read_text(encoding="utf-8")
+STILL = "*, ::before, ::after { transition: none !important; animation: none !important }"
 SERIOUS = ("serious", "critical")
 HEIGHT = 900
 
@@ -84,8 +85,9 @@ class Browser:
     def __init__(self, chromium: Any, thread: ThreadPoolExecutor, axe: str) -> None:
         self._chromium, self._thread, self._axe = chromium, thread, axe
 
-    def see(self, address: str, large: bool = False) -> Seen:
-        return self.do(address, lambda opened: self._seen(opened, large))
+    def see(self, address: str, large: bool = False, anew: bool = False) -> Seen:
+        """`anew`: loaded again for every view, where a script of the page chooses its colours."""
+        return self.do(address, lambda opened: self._seen(opened, large, anew))
 
     def do(self, address: str, action: Callable[[Opened], Found], view: View = SCREENS[-1]) -> Found:
         """What `action` returns of the page at `address`; it runs in the browser's thread."""
@@ -104,12 +106,17 @@ class Browser:
         finally:
             context.close()
 
-    def _seen(self, opened: Opened, large: bool) -> Seen:
+    def _seen(self, opened: Opened, large: bool, anew: bool) -> Seen:
         page = opened.page
         page.evaluate(self._axe)
         looks = {}
         for view in VIEWS:
             _turn_to(page, view)
+            if anew:
+                page.evaluate("localStorage.clear()")  # in which colours it was seen before
+                page.reload()
+                page.add_style_tag(content=STILL)
+                page.evaluate(self._axe)
             if view.print:
                 page.add_style_tag(content="* { background: none !important }")  # as browsers print
             layout = page.evaluate(LAYOUT, {"print": view.print})

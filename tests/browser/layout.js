@@ -2,6 +2,7 @@
 // On a screen, text that a reader can scroll to is readable; on paper nothing can be scrolled.
 (how) => {
   const SLACK = 1.5, SMALLEST = 7.9;
+  const leftward = getComputedStyle(document.documentElement).direction === 'rtl';
   const found = [];
   const say = (what, text) => found.push(`${what}: ${JSON.stringify(text.trim().slice(0, 80))}`);
   for (const details of document.querySelectorAll('details')) details.open = true;
@@ -13,7 +14,7 @@
     if (!facts) {
       const style = getComputedStyle(element), box = element.getBoundingClientRect(), overflow = style.overflowX + style.overflowY;
       const hidden = (box.width <= 1.01 && box.height <= 1.01 && overflow !== 'visiblevisible') || style.clipPath === 'inset(50%)'
-        || (style.position === 'absolute' && box.right < 0);
+        || (/absolute|fixed/.test(style.position) && (leftward ? box.left >= innerWidth : box.right <= 0)); // waits beside the window until it is asked for
       const above = element.parentElement && element !== document.body ? measured(element.parentElement) : null;
       facts = {
         element, box, above, size: parseFloat(style.fontSize), flat: style.display === 'inline' || style.display === 'contents',

@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner
 
 import understudy
-from tests.browser import hostile_names
+from tests.browser import hostile_names, right_to_left
 from tests.browser.hostile_names import FOREIGN, LONG, SCRIPTS
 from tests.trees import CLINIC
 from understudy.cli.main import main
@@ -29,6 +29,7 @@ from understudy.pipelines.spec.reading import load_spec
 
 QUICK = {"epochs": 2, "particles": 1000, "device": "cpu"}
 CAP = ("5", "1e-5")
+TURNED = ("card-leftward.html", "card-tree.html", "card-pictures.html", "plan-leftward.html", "ledger.html")
 ODD = (*SCRIPTS[:3], SCRIPTS[6], LONG, FOREIGN[0], FOREIGN[3])
 
 
@@ -61,6 +62,12 @@ class Place:
         path.write_text(text, encoding="utf-8")
         return path
 
+    def turn(self, page: str) -> None:
+        """The page as a browser shows it that translated it into Arabic: it begins at the right."""
+        text = (self.pages / page).read_text(encoding="utf-8")
+        assert '<html lang="en">' in text
+        self.keep(f"turned-{Path(page).name}", text.replace('<html lang="en">', '<html lang="en" dir="rtl">'))
+
 
 def make_pages(base: Path, care: bool = False) -> Place:
     """`care` takes minutes and makes pages worth showing; without it they have all that layout depends on."""
@@ -69,10 +76,12 @@ def make_pages(base: Path, care: bool = False) -> Place:
     build_warehouse(base / "clinic.duckdb", 20_000 if care else 1000)
     released = release_table(place, clinic_spec(care), clinic_table(base, "visits_flat"))
     hostile = release_table(place, hostile_names.spec("hostile"), hostile_names.rows())
-    for name, release in (("clinic", released), ("hostile", hostile)):
+    leftward = release_table(place, right_to_left.spec("leftward"), right_to_left.rows())
+    for name, release in (("clinic", released), ("hostile", hostile), ("leftward", leftward)):
         place.keep(f"card-{name}.html", (release / "card.html").read_text(encoding="utf-8"))
         place.run("evidence", release, place.pages / f"evidence-{name}")
     place.run("plan", base / "hostile.yaml", "--html", place.pages / "plan.html")
+    place.run("plan", base / "leftward.yaml", "--html", place.pages / "plan-leftward.html")
     compared = "clinic-visits" if care else "hostile"
     found = compare_release(load_spec(base / f"{compared}.yaml"), base, str(base / "releases" / compared))
     place.keep("compare.html", page_of(found))
@@ -80,6 +89,8 @@ def make_pages(base: Path, care: bool = False) -> Place:
     place.keep("card-tree.html", understudy.synthesize(*tree, cap=CAP, home=place.home).card)
     place.keep("card-pictures.html", understudy.synthesize(digits(), digits_spec(care), cap=CAP, home=place.home).card)
     place.keep("ledger.html", ledger_page(place.ledger, dt.datetime(2026, 11, 1, tzinfo=dt.UTC)))
+    for page in TURNED:
+        place.turn(page)
     return place
 
 

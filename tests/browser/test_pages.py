@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.browser import hostile_names
-from tests.browser.chromium import Browser, Opened, Seen
-from tests.browser.made import Place
+from tests.browser.chromium import Browser, Opened
+from tests.browser.made import TURNED, Place
+from tests.browser.seeing import assert_everybody_can_read
 
 LARGE = "card-hostile.html"
 PAGES = (
     "card-clinic.html", LARGE, "card-tree.html", "card-pictures.html", "compare.html", "ledger.html",
     "evidence-clinic/evidence.html", "evidence-hostile/evidence.html", "plan.html", "../releases/index.html",
+    "card-leftward.html", "plan-leftward.html", "evidence-leftward/evidence.html",
+    *(f"turned-{page}" for page in TURNED),
 )  # fmt: skip
 SORTED = """() => [...document.querySelectorAll('table.sortable')].filter(one => one.rows.length > 3).map(table => {
     const place = table.tHead.rows[0].cells.length - 1, head = table.tHead.rows[0].cells[place];
@@ -23,15 +26,6 @@ SORTED = """() => [...document.querySelectorAll('table.sortable')].filter(one =>
     button.click();
     return {before, once, twice: order(), said};
 })"""
-
-
-def assert_everybody_can_read(seen: Seen) -> None:
-    assert seen.said == ()
-    assert seen.asked == ()
-    assert not seen.ran
-    assert [f"{view}: {text}" for view, look in seen.looks.items() for text in look.unreadable] == []
-    assert [f"{view}: {text}" for view, look in seen.looks.items() for text in look.unnamed] == []
-    assert [f"{view}: {text}" for view, look in seen.looks.items() for text in look.barriers] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -68,6 +62,18 @@ def test_tables_sort_by_their_heads_and_say_so(page: str, browser: Browser, plac
     assert any(table["once"] != table["twice"] for table in tables)
 
 
+def test_a_page_that_is_turned_keeps_the_order_of_its_axes_and_the_signs_of_its_numbers(
+    browser: Browser, place: Place
+) -> None:
+    """Bars are drawn from left to right whatever the page's direction: so must stand what is written below them."""
+    ends, signs = browser.do(
+        (place.pages / "turned-card-leftward.html").as_uri(), lambda opened: opened.page.evaluate(AXES)
+    )
+    assert len(ends) > 2
+    assert all(at == sorted(at) for at in ends)
+    assert {*signs} == {"ltr"}
+
+
 def test_what_is_wrong_with_a_page_is_found(browser: Browser, place: Place) -> None:
     """The measuring itself: every fault that the tests above look for, planted in one page."""
     page = place.keep("faulty.html", FAULTY)
@@ -84,6 +90,9 @@ def test_what_is_wrong_with_a_page_is_found(browser: Browser, place: Place) -> N
     assert any("broken on purpose" in line for line in seen.said)
 
 
+AXES = """() => [
+    [...document.querySelectorAll('.plot .along')].map(each => [...each.children].map(label => label.offsetLeft)),
+    [...document.querySelectorAll('.heat td')].map(each => getComputedStyle(each).direction)]"""
 FAULTY = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Faulty</title>
 <body style="margin: 0; width: 360px">
 <div style="width: 60px; overflow: hidden; white-space: nowrap">a text that is longer than its box</div>

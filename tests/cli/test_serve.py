@@ -6,15 +6,17 @@ import http.client
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlencode
 
+import duckdb
 import pytest
 import uvicorn
 from click.testing import CliRunner
@@ -25,8 +27,12 @@ from tests.pages import faults, read_page
 from tests.publishing.test_targets import prepared
 from understudy.cli.main import main
 from understudy.cli.site import TOKEN, Approvals, Site, site_app
-from understudy.pipelines.errors import LedgerError
+from understudy.pipelines.errors import LedgerError, SpecError
+from understudy.pipelines.publishing.shelves import FolderShelf, shelf_at
 from understudy.pipelines.publishing.targets.directory import DirectoryTarget
+from understudy.pipelines.publishing.targets.duckdb_table import DuckDBTarget
+from understudy.pipelines.publishing.targets.published_tables import RELEASES
+from understudy.pipelines.publishing.targets.sqlite_table import SqliteTarget
 from understudy.pipelines.releasing.tokens import sign_approval
 
 PRIVATE = "canary-7f3"
@@ -85,7 +91,7 @@ def published(tmp_path: Path) -> Path:
 
 
 def test_the_catalogue_leads_to_cards_manifests_and_the_ledger(published: Path) -> None:
-    site = Site([published], lambda: "<p>ledger</p>", {"visits": lambda: "<p>plan</p>"})
+    site = Site([FolderShelf(published)], lambda: "<p>ledger</p>", {"visits": lambda: "<p>plan</p>"})
     with serving(site) as server:
         front = server.ask("/")
         page = read_page(front.text)
@@ -98,8 +104,40 @@ def test_the_catalogue_leads_to_cards_manifests_and_the_ledger(published: Path) 
         assert faults(read_page(server.ask("/nothing").text)) == []
 
 
+@pytest.mark.parametrize("database", ["duckdb", "sqlite"])
+def test_a_table_has_a_catalogue_too_with_the_papers_of_every_release(tmp_path: Path, database: str) -> None:
+    file = tmp_path / "out.db"
+    kind = {"duckdb": DuckDBTarget, "sqlite": SqliteTarget}[database]
+    for number in (1, 2):
+        made = prepared()
+        manifest = made.manifest.model_copy(update={"release_id": f"2026-1{number}-abc"})
+        kind(file, "copies").publish(replace(made, manifest=manifest, card=f"<html>card {number}</html>"))
+    with serving(Site([shelf_at(f"{database}:///{file}#copies")])) as server:
+        front = read_page(server.ask("/").text)
+        links = [each.attributes["href"] for each in front.all("a") if "card.html" in each.attributes["href"]]
+        assert {*links} == {f"releases/clinic-visits/2026-1{number}-abc/card.html" for number in (1, 2)}
+        assert "rows removed" in server.ask("/").text
+        for number in (1, 2):
+            place = f"/releases/clinic-visits/2026-1{number}-abc"
+            assert server.ask(f"{place}/card.html").text == f"<html>card {number}</html>"
+            assert json.loads(server.ask(f"{place}/manifest.json").text)["release_id"] == f"2026-1{number}-abc"
+            assert server.ask(f"{place}/manifest.dsse.json").status == 404  # it was not signed
+            assert server.ask(f"{place}/measured/numbers.parquet").status == 404
+        assert server.ask("/releases/clinic-visits/%27%20OR%201=1%20--/card.html").status in (400, 404)
+        with closing(duckdb.connect(file) if database == "duckdb" else sqlite3.connect(file)) as connection:
+            connection.execute(f"UPDATE {RELEASES} SET card = '<script>alert(1)</script>'")
+            connection.commit()
+        assert server.ask("/releases/clinic-visits/2026-12-abc/card.html").status == 409
+
+
+def test_what_has_no_catalogue_is_said(tmp_path: Path) -> None:
+    for place in (str(tmp_path / "none"), "s3://bucket/releases", "duckdb:///out.duckdb", "nothing://x#y"):
+        with pytest.raises(SpecError):
+            shelf_at(place)
+
+
 def test_every_answer_forbids_what_a_page_could_do(published: Path) -> None:
-    with serving(Site([published])) as server:
+    with serving(Site([FolderShelf(published)])) as server:
         for path in ("/", f"{PLACE}/card.html", f"{PLACE}/manifest.json", "/nothing"):
             headers = server.ask(path).headers
             assert headers["content-security-policy"].startswith("default-src 'none'; ")
@@ -139,7 +177,7 @@ ASKED = [
 
 
 def test_nothing_else_can_be_reached(published: Path) -> None:
-    with serving(Site([published])) as server:
+    with serving(Site([FolderShelf(published)])) as server:
         for path in ASKED:
             answer = server.ask(path)
             assert answer.status in (400, 404), path
@@ -154,7 +192,7 @@ def test_a_changed_card_is_not_shown_and_a_failure_tells_nothing_of_this_machine
         raise LedgerError(f"cannot open {PRIVATE}", "x")
 
     (published / "clinic-visits" / "2026-10-abc" / "card.html").write_text("<script>alert(1)</script>")
-    with serving(Site([published], broken)) as server:
+    with serving(Site([FolderShelf(published)], broken)) as server:
         answer = server.ask(f"{PLACE}/card.html")
         assert (answer.status, "alert" in answer.text) == (409, False)
         failed = server.ask("/ledger")
@@ -197,7 +235,7 @@ def test_approval_takes_the_token_and_an_approvers_signature_for_this_very_relea
     runs, token = Runs(), "t" * 32
     by_alice, by_mallory = (sign_approval(file, "2026-10-abc", "5" * 64) for file in files)
     right = {"token": token, "run": "run-1", "release_id": "2026-10-abc", "spec_hash": "5" * 64, "signature": by_alice}
-    site = Site([published], approvals=Approvals(token, {"alice": approvers["alice"]}, runs.resume))
+    site = Site([FolderShelf(published)], approvals=Approvals(token, {"alice": approvers["alice"]}, runs.resume))
     with serving(site) as server:
         form = server.ask("/approvals")
         assert "form-action 'self'" in form.headers["content-security-policy"]

@@ -8,20 +8,26 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from click.testing import Result
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from tests import trees
+from tests.cli.test_serve import serving
 from tests.flows.conftest import Clinic, clinic, run  # noqa: F401  fixtures
+from understudy.cli.site import Approvals, Site
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.releasing.policy import pin_of
 from understudy.pipelines.releasing.tokens import approver_of, sign_approval
 from understudy.pipelines.spec.reading import load_spec
+from understudy.tasks.approval import review
 
 Run = Callable[..., Result]
 pytestmark = pytest.mark.usefixtures("prefect_server")
+TOKEN = "t" * 32
 APPROVED = ("{to: releases/}", "{to: releases/, approval: required}")
 
 
@@ -73,6 +79,11 @@ def test_a_token_is_for_one_release_and_by_one_person(tmp_path: Path) -> None:
         sign_approval(tmp_path / "none", "2026-10-1", "hash")
 
 
+def test_what_waits_for_approval_says_whom_it_protects() -> None:
+    page = review(trees.clinic(), 10, [], "2026-10-1")
+    assert "protecting one of patients with everything attributed to it. The contract holds." in page
+
+
 def paused_run(worker: threading.Thread) -> Any:
     from prefect import get_client
     from prefect.client.schemas.filters import FlowRunFilter
@@ -85,42 +96,54 @@ def paused_run(worker: threading.Thread) -> Any:
     return found[0]
 
 
-def test_where_approvers_are_listed_only_their_tokens_publish(
-    clinic: Clinic, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
-) -> None:  # fmt: skip
-    from prefect import get_client
-
+@pytest.fixture
+def approvers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A policy that lists alice, whose key is in a file of her name."""
     import understudy.tasks.approval as approval
-    from understudy.flows.release import release
-    from understudy.pipelines.publishing.targets.base import release_id
 
     monkeypatch.setattr(approval, "POLL_SECONDS", 0.2)
-    monkeypatch.setattr("understudy.cli.approving.prepare", lambda workspace: None)
-    (tmp_path / "policy.yaml").write_text(json.dumps({"approvers": {"alice": new_key(tmp_path / "alice")}}))
+    listed = {"alice": new_key(tmp_path / "alice")}
+    (tmp_path / "policy.yaml").write_text(json.dumps({"approvers": listed}))
     monkeypatch.setenv("UNDERSTUDY_POLICY", str(tmp_path / "policy.yaml"))
-    monkeypatch.setattr("understudy.cli.releasing.at_a_terminal", lambda: True)
-    spec = load_spec(clinic.write(APPROVED))
-    assert "lists approvers" in run("release", clinic.spec, "--approve").output
+    return listed
+
+
+def answered(clinic: Clinic, answer: Callable[[Any], None]) -> Any:  # noqa: F811
+    """What comes of a release that waits for approval once `answer` was given its paused run."""
+    from understudy.flows.release import release
+
     ended: list[Any] = []
 
     def releasing() -> None:
         try:
-            ended.append(release(spec, clinic.folder))
+            ended.append(release(load_spec(clinic.spec), clinic.folder))
         except PublishError as error:
             ended.append(error)
 
-    def answered(answer: Callable[[Any], None]) -> Any:
-        worker = threading.Thread(target=releasing)
-        worker.start()
-        answer(paused_run(worker))
-        worker.join()
-        return ended.pop()
+    worker = threading.Thread(target=releasing)
+    worker.start()
+    answer(paused_run(worker))
+    worker.join()
+    return ended.pop()
+
+
+def test_where_approvers_are_listed_only_their_tokens_publish(
+    clinic: Clinic, run: Run, tmp_path: Path, approvers: dict[str, str], monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:  # fmt: skip
+    from prefect import get_client
+
+    from understudy.pipelines.publishing.targets.base import release_id
+
+    monkeypatch.setattr("understudy.cli.approving.prepare", lambda workspace: None)
+    monkeypatch.setattr("understudy.cli.releasing.at_a_terminal", lambda: True)
+    spec = load_spec(clinic.write(APPROVED))
+    assert "lists approvers" in run("release", clinic.spec, "--approve").output
 
     def resume(found: Any) -> None:
         with get_client(sync_client=True) as client:
             client.resume_flow_run(found.id)
 
-    refused = answered(resume)
+    refused = answered(clinic, resume)
     assert "without the token of an approver" in str(refused)
     assert clinic.releases == []
     identity = release_id(spec, (clinic.charges[0].mid,))
@@ -129,7 +152,35 @@ def test_where_approvers_are_listed_only_their_tokens_publish(
         said = run("approve", identity, spec.hash, "--key", tmp_path / "alice", "--run", found.id)
         assert said.exit_code == 0, said.output
 
-    assert answered(sign).manifest.release_id == identity
+    assert answered(clinic, sign).manifest.release_id == identity
+    assert len(clinic.releases) == len(clinic.charges) == 1
+
+
+def test_a_paused_run_goes_on_by_the_form_that_is_served(
+    clinic: Clinic, tmp_path: Path, approvers: dict[str, str]  # noqa: F811
+) -> None:  # fmt: skip
+    """A real run, a real Prefect server, a real server of pages: what a team does that has `understudy serve`."""
+    from understudy.cli.approving import resumed
+    from understudy.pipelines.publishing.targets.base import release_id
+
+    spec = load_spec(clinic.write(APPROVED))
+    told: list[int] = []
+
+    def fill_in(found: Any) -> None:
+        identity = release_id(spec, (clinic.charges[0].mid,))
+        signature = sign_approval(tmp_path / "alice", identity, spec.hash)
+        right = {"token": TOKEN, "run": str(found.id), "release_id": identity, "spec_hash": spec.hash}
+        with serving(Site([], approvals=Approvals(TOKEN, approvers, resumed))) as server:
+            wrong = ({"signature": "nothing"}, {"signature": signature, "token": "u" * 32})
+            told.extend(server.ask("/approvals", "POST", urlencode({**right, **change})).status for change in wrong)
+            assert clinic.releases == []
+            done = server.ask("/approvals", "POST", urlencode({**right, "signature": signature}))
+            assert "Approved by alice" in done.text
+            told.append(done.status)
+
+    published = answered(clinic, fill_in)
+    assert told == [403, 403, 200]
+    assert published.manifest.release_id == release_id(spec, (clinic.charges[0].mid,))
     assert len(clinic.releases) == len(clinic.charges) == 1
 
 

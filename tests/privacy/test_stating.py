@@ -36,6 +36,18 @@ def test_infinite_losses_are_told() -> None:
     assert (at_most(float("inf")), spent_text(float("inf"))) == ("inf", "inf")
 
 
+@pytest.mark.parametrize(
+    ("unit", "told"),
+    [
+        (Unit(), "one row"),
+        (Unit("patient_id", 4), "one patient_id with at most 4 rows"),
+        (Unit("patients"), "one of patients with at most 1 row"),  # a table of its own, or a column: no account knows
+    ],
+)
+def test_units_in_words(unit: Unit, told: str) -> None:
+    assert str(unit) == told
+
+
 def test_the_manifests_sentence_and_the_cards_gauge_round_up() -> None:
     sentence = _sentence(Loss(0.12341, 1.001e-6, "analytic"), Relation.ADD_REMOVE, Unit())
     assert "(0.1235, 1.01e-06)" in sentence

@@ -162,9 +162,13 @@ def test_what_was_measured_travels_with_the_rows(lake: Lake) -> None:
     )
     lake.target.publish(replace(make(1, key), measured=files))
     published = lake.target.publish(replace(make(2, key), measured=files))
-    assert [file.path for file in published.manifest.files][1:] == [file.path for file in files]
+    assert [file.path for file in published.manifest.files][1:] == [*(file.path for file in files), "card.html"]
     certificate = verify_release(published.location, [key.public])
     assert certificate.holds, certificate.findings
+    papers = lake.target.papers()
+    assert [one.current for one in papers] == [False, True]
+    assert papers[1].manifest == published.manifest
+    assert (papers[1].card, papers[1].envelope is None) == ("<html>card</html>", False)
 
 
 def test_a_log_that_was_cleaned_does_not_make_it_a_strangers(tmp_path: Path) -> None:

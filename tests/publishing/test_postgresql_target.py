@@ -47,9 +47,10 @@ def test_rows_arrive_typed_and_unchanged(warehouse: Warehouse) -> None:
     assert found == [tuple(row.values()) for row in TABLE.to_pylist()]
     [(current, card)] = warehouse.rows("SELECT current, card FROM understudy_releases")
     assert (current, card) == (True, "<html>card</html>")
-    [file] = published.manifest.files
-    assert file.path == f"table {warehouse.schema}.visits"
+    assert [file.path for file in published.manifest.files] == [f"table {warehouse.schema}.visits", "card.html"]
     assert target(warehouse).recover("clinic-visits", "2026-10-abc") == published
+    [papers] = target(warehouse).papers()
+    assert (papers.manifest, papers.current, papers.envelope, papers.card) == (published.manifest, True, None, card)
 
 
 def test_twice_is_once_and_the_next_release_swaps(warehouse: Warehouse) -> None:

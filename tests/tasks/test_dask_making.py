@@ -14,7 +14,7 @@ from tests.releasing.test_parts import fitted
 from understudy.api import Synthesizer
 from understudy.pipelines.publishing.part_files import FolderOfParts, KeptParts
 from understudy.pipelines.publishing.targets.base import Published, open_target
-from understudy.pipelines.publishing.targets.object_store import StoreOfParts
+from understudy.pipelines.publishing.targets.store_of_parts import StoreOfParts
 from understudy.pipelines.publishing.verifying import stored_release
 from understudy.pipelines.releasing.checking import require_sound
 from understudy.pipelines.releasing.generating import generate_rows, parts_beside

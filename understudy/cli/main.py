@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import traceback
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -16,9 +13,7 @@ from understudy.cli.drafting import init
 from understudy.cli.editors import completion, print_schema, spec_group
 from understudy.cli.environment import choose_workspace
 from understudy.cli.ledger_group import ledger
-from understudy.cli.stopping import stoppable
-from understudy.cli.unexpected import DEBUG, unexpected
-from understudy.pipelines.errors import UnderstudyError
+from understudy.cli.one_message import OneMessageGroup
 
 _EPILOG = (
     "Exit codes: 0 done, 2 bad spec or usage, 3 budget refused, 4 burnt charge, 5 validation failed, "
@@ -26,29 +21,7 @@ _EPILOG = (
 )
 
 
-class _OneMessageGroup(click.Group):
-    """Turns every failure into one message and its exit code, without a traceback, and ends when it is told to."""
-
-    def invoke(self, context: click.Context) -> Any:
-        try:
-            return stoppable(lambda: super(_OneMessageGroup, self).invoke(context))
-        except UnderstudyError as error:
-            problem = error
-            # What the frames still hold, such as a database connection, ends here and not with the interpreter.
-            traceback.clear_frames(error.__traceback__)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
-            raise  # click has its own words for these
-        except Exception as error:
-            if os.environ.get(DEBUG):
-                raise
-            problem = unexpected(error)
-            traceback.clear_frames(error.__traceback__)
-        # Outside the handler: the error's text may quote private values, so nothing of it travels on.
-        click.echo(f"understudy: {problem}", err=True)
-        return context.exit(problem.exit_code)
-
-
-@click.group(cls=_OneMessageGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=OneMessageGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--home",
     envvar="UNDERSTUDY_HOME",
@@ -210,15 +183,16 @@ def evidence(release: str, directory: Path, curator: str, terms: str, keys: tupl
 
 
 @main.command()
-@click.argument("releases", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("releases", nargs=-1, required=True)
 @click.option("--plan", "plans", multiple=True, type=click.Path(path_type=Path), metavar="SPEC",
               help="Also the plan of this spec, made anew whenever it is looked at.")  # fmt: skip
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; by default this machine alone.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any that is free.")
 @click.option("--without-ledger", is_flag=True, help="Leave out the ledger's page.")
-def serve(releases: tuple[Path, ...], plans: tuple[Path, ...], host: str, port: int, without_ledger: bool) -> None:
-    """Show the directories RELEASES over HTTP: catalogue, cards, manifests, the ledger's page, plans. Reads only.
+def serve(releases: tuple[str, ...], plans: tuple[Path, ...], host: str, port: int, without_ledger: bool) -> None:
+    """Show RELEASES over HTTP: catalogue, cards, manifests, the ledger's page, plans. Reads only.
 
+    RELEASES are directories that releases are published to, and tables, such as duckdb:///file.duckdb#table.
     No private value is in reach: neither rows, measurements, the ledger's database nor comparisons are served. Releases
     that wait for approval can be approved here only if UNDERSTUDY_SERVE_TOKEN is set, by a signature of an approver.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ from understudy.pipelines.releasing.apart import require_apart
 from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.discovering import before_buying
 from understudy.pipelines.releasing.domains import assumed_spec, known_domain, without_discovery
-from understudy.pipelines.releasing.plan_page import PlanTold, plan_page
+from understudy.pipelines.releasing.plan_page import PlanTold, every_fitness, plan_page
 from understudy.pipelines.releasing.planning import Planned, plan_release
 from understudy.pipelines.releasing.standing import standing
 from understudy.pipelines.releasing.versions import at_version, means_the_table
@@ -52,7 +52,7 @@ from understudy.pipelines.spec.advice import format_advice
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.reading import load_spec
 from understudy.pipelines.table.domain import TableDomain
-from understudy.pipelines.table.fitness import Fitness, fitness_of, shape_advice
+from understudy.pipelines.table.fitness import Fitness, shape_advice
 
 MOST_LINES = 12
 MOST_CHARGES = 8
@@ -169,7 +169,7 @@ def show_plan(
     print_verdict(plan_verdict(spec, plan, rows.rows), rows, _refused(spec))
     print_advice(advise(spec, plan, rows.rows), rows)
     click.echo()
-    _print_fitness(_fitness(spec))
+    _print_fitness(every_fitness(spec))
     click.echo()
     for line in standing(ledger, spec, plan, source):
         click.echo(line)
@@ -212,14 +212,6 @@ def _print_fitness(columns: Sequence[Fitness]) -> None:
     rows = [(one.column, one.resolution, "; ".join([*one.exact[:4], one.caution]).strip("; ")) for one in columns]
     more = [(f"... and {len(rows) - MOST_COLUMNS} more", "", "")] if len(rows) > MOST_COLUMNS else []
     print_table(("column", "told apart", "exactly, and what to mind"), rows[:MOST_COLUMNS] + more)
-
-
-def _fitness(spec: ReleaseSpec) -> list[Fitness]:
-    """Of every column; of several tables, each with its table's name."""
-    if spec.tables is None:
-        return list(fitness_of(spec, TableDomain.of(spec)))
-    found = ((name, one) for name, alone in spec.alone.items() for one in fitness_of(alone, TableDomain.of(alone)))
-    return [replace(one, column=f"{name}.{one.column}") for name, one in found]
 
 
 def _short(value: object) -> str:
@@ -274,7 +266,7 @@ def plan_json(spec: ReleaseSpec, plan: MethodPlan[Any], rows: TableSize, lost: S
         "details": plan.details,
         "advice": None if advice is None else {**asdict(advice), "rows_from": rows.origin},
         "verdict": _verdict_json(plan_verdict(spec, plan, rows.rows), rows, _refused(spec)),
-        "fitness": [asdict(one) for one in _fitness(spec)],
+        "fitness": [asdict(one) for one in every_fitness(spec)],
         "types_lost": list(lost),
         "counting": None if counting is None else {**asdict(counting), "rows_from": rows.origin},
         "cost": None if cost is None else {**asdict(cost), "rows_from": rows.origin},

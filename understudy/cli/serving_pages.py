@@ -12,15 +12,13 @@ import click
 
 from understudy.cli.site import LEAST_TOKEN, LOOPBACK, TOKEN, Approvals, Site, run_site, site_app
 from understudy.pipelines.errors import SpecError, UnderstudyError
+from understudy.pipelines.publishing.shelves import shelf_at
 
 
-def serve(releases: Sequence[Path], plans: Sequence[Path], host: str, port: int, with_ledger: bool) -> None:
-    for folder in releases:
-        if not folder.is_dir():
-            raise SpecError(f"there is no directory {folder}", "name the directories that releases are published to")
+def serve(releases: Sequence[str], plans: Sequence[Path], host: str, port: int, with_ledger: bool) -> None:
     inside = host in (*LOOPBACK, "::1")
     site = Site(
-        tuple(folder.resolve() for folder in releases),
+        tuple(shelf_at(place) for place in releases),
         _ledger if with_ledger else None,
         {_name_of(path): _plan(path) for path in plans},
         _approvals(),

@@ -1,7 +1,7 @@
 """`understudy serve`: cards, catalogue, ledger and plans over HTTP, for a team. Reads, unless a token lets it approve.
 
-What can be reached is a fixed set of pages: the catalogue of the given directories, of each release its card, manifest
-and signature, the ledger's page, and plans of the given specs. Nothing in an address is ever joined to a path: it is
+What can be reached is a fixed set of pages: the catalogue of the given places, of each release its card, manifest and
+signature, the ledger's page, and plans of the given specs. Nothing in an address is ever joined to a path: it is
 looked up among the releases that are there. A card is served only while it has the hash its manifest gives. The
 store, the ledger's database, the home and comparisons with private rows are not among the pages, whatever is asked.
 
@@ -15,9 +15,7 @@ import hmac
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from html import escape
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote
 
@@ -28,15 +26,13 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from understudy.pipelines.errors import UnderstudyError
-from understudy.pipelines.publishing.attesting import ENVELOPE
-from understudy.pipelines.publishing.catalogue import Listed, catalogue_page, listed_in, release_in
-from understudy.pipelines.publishing.manifest import Manifest
+from understudy.pipelines.publishing.catalogue import Listed, catalogue_page
 from understudy.pipelines.publishing.pages.page import Html, content_policy, page, paragraph
-from understudy.pipelines.publishing.stored import MANIFEST
+from understudy.pipelines.publishing.shelves import Shelf, card_is_published
+from understudy.pipelines.publishing.stored import CARD
 from understudy.pipelines.releasing.tokens import approver_of
 
 TOKEN = "UNDERSTUDY_SERVE_TOKEN"  # noqa: S105 - the name of the variable
-CARD = "card.html"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 LEAST_TOKEN = 24
 MOST_TYPED = 20_000
@@ -73,7 +69,7 @@ class Approvals:
 class Site:
     """What is served. `ledger` and `plans` make their page when it is asked for."""
 
-    releases: Sequence[Path]
+    releases: Sequence[Shelf]
     ledger: Callable[[], str] | None = None
     plans: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     approvals: Approvals | None = None
@@ -118,8 +114,8 @@ def site_app(site: Site) -> FastAPI:
 
 
 def _linked(site: Site) -> list[Listed]:
-    """Of all directories, each with a link that this server answers."""
-    found = [one for root in site.releases for one in listed_in(root)]
+    """Of all places, each with a link that this server answers."""
+    found = [one for shelf in site.releases for one in shelf.listed()]
     return [
         Listed(one.manifest, f"releases/{one.manifest.name}/{one.manifest.release_id}/{CARD}", one.latest, one.retired)
         if one.card is not None
@@ -138,25 +134,15 @@ def _with_links(text: str, site: Site) -> str:
 
 def _file_of(site: Site, name: str, release_id: str, file: str) -> Response:
     """One of the three public papers of a release that is there, and only unchanged."""
-    if file not in (CARD, MANIFEST, ENVELOPE):
-        raise HTTPException(404)
-    for root in site.releases:
-        if (one := release_in(root, name, release_id)) is None:
+    for shelf in site.releases:
+        if (found := shelf.paper(name, release_id, file)) is None:
             continue
-        place = root / one.manifest.name / one.manifest.release_id / file
-        if place.is_symlink() or not place.is_file():
-            continue
-        content = place.read_bytes()
-        if file == CARD and not _is_published(content, one.manifest):
+        manifest, content = found
+        if file == CARD and not card_is_published(content, manifest):
             raise HTTPException(409, "The card was changed after publication: ask for another copy.")
         kind = "text/html" if file == CARD else "application/json"
         return Response(content, media_type=f"{kind}; charset=utf-8")
     raise HTTPException(404)
-
-
-def _is_published(content: bytes, manifest: Manifest) -> bool:
-    listed = next((one for one in manifest.files if one.path == CARD), None)
-    return listed is not None and sha256(content).hexdigest() == listed.sha256
 
 
 def _add_approvals(app: FastAPI, approvals: Approvals) -> None:

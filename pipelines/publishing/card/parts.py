@@ -9,7 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from understudy.pipelines.counting.copies import counts_of
+from understudy.pipelines.publishing.likeness import Likeness, likenesses
 from understudy.pipelines.publishing.manifest import Manifest, NoiseFact
+from understudy.pipelines.publishing.samples import THUMBNAIL, picture_classes, picture_column
 from understudy.pipelines.table.synthetic import Synthetic
 
 
@@ -38,6 +40,15 @@ class CardTable:
         """The synthetic shares of every code of every column."""
         counted = counts_of(self.synthetic, [(place,) for place in range(len(self.synthetic.domain.columns))])
         return [counts / max(1.0, float(counts.sum())) for counts in counted]
+
+    @cached_property
+    def likenesses(self) -> tuple[Likeness, ...]:
+        """Of the shown pictures, by class; none for a table without pictures."""
+        shown, domain = self.synthetic.shown, self.synthetic.domain
+        tensor = picture_column(shown, domain)
+        if tensor is None:
+            return ()
+        return likenesses(shown.column(tensor.name), tensor, picture_classes(shown, domain))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,3 +81,5 @@ class Detail:
     """Rows in each list of pairs."""
     wide: int
     """Columns of each map of pairs."""
+    thumbnail: int = THUMBNAIL
+    """Pixels of a picture's longer side."""

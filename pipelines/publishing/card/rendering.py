@@ -13,8 +13,9 @@ from understudy.pipelines.publishing.card.columns import columns_section
 from understudy.pipelines.publishing.card.first_screen import first_screen, quality_sections, verdict_section
 from understudy.pipelines.publishing.card.pairs import MOST_COLUMNS, Pair, pairs_of, pairs_section
 from understudy.pipelines.publishing.card.parts import CardParts, CardTable, Detail, MeasuredColumn
+from understudy.pipelines.publishing.card.pictures import pictures_sections
 from understudy.pipelines.publishing.card.privacy import checks_section, privacy_sections, provenance_section
-from understudy.pipelines.publishing.card.tables import pictures_section, rows_section, schema_section, tree_section
+from understudy.pipelines.publishing.card.tables import rows_section, schema_section, tree_section
 from understudy.pipelines.publishing.card.using import using_section
 from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.pages.page import Html, code, page
@@ -23,8 +24,8 @@ from understudy.pipelines.table.synthetic import Synthetic
 MOST_BYTES = 2_000_000
 DETAILS = (
     Detail(numbers=6000, pairs=1000, wide=MOST_COLUMNS),
-    Detail(numbers=1500, pairs=100, wide=MOST_COLUMNS),
-    Detail(numbers=0, pairs=30, wide=24),
+    Detail(numbers=1500, pairs=100, wide=MOST_COLUMNS, thumbnail=32),
+    Detail(numbers=0, pairs=30, wide=24, thumbnail=16),
 )
 """From the fullest card to the smallest; the first that is small enough is taken."""
 
@@ -77,7 +78,7 @@ def _rendered(
         columns_section(parts, detail),
         pairs_section(parts, pairs, detail),
         *verdict_section(manifest),
-        *pictures_section(parts),
+        *pictures_sections(parts, detail),
         rows_section(parts),
         using_section(parts),
         checks_section(manifest, agreements),

@@ -8,13 +8,9 @@ from understudy.pipelines.publishing.card.parts import CardParts, CardTable
 from understudy.pipelines.publishing.manifest import Manifest
 from understudy.pipelines.publishing.pages.charts import tree_drawing
 from understudy.pipelines.publishing.pages.page import Html, Section, mark, named, table
-from understudy.pipelines.publishing.samples import sample_grid
 from understudy.pipelines.table.domain import TableDomain, TensorDomain
 
 SAMPLE_ROWS = 8
-LEGIBLE = 56
-"""Pixels of the screen that a small picture is blown up to."""
-
 LONGEST = 80
 
 
@@ -39,38 +35,6 @@ def tree_section(manifest: Manifest) -> list[Section]:
         add(root, 0)
     remark = "Ids are fresh, and lead from every row to a row of the table above it."
     return [Section("Tables", tree_drawing(nodes), remark)]
-
-
-def pictures_section(parts: CardParts) -> list[Section]:
-    """Samples by class, for tables of pictures."""
-    bodies = []
-    for number, one in enumerate(parts.tables):
-        grid = sample_grid(one.synthetic.shown, one.synthetic.domain)
-        if grid is None:
-            continue
-        rows = max(1, len(grid.labels) or grid.rows)
-        step, wide = (grid.height + grid.gap) / rows, grid.width * max(1, LEGIBLE // grid.cell)
-        strips = []
-        for place in range(rows):
-            label = grid.labels[place] if grid.labels else ""
-            caption = f"<figcaption>{named(label)}</figcaption>" if label else ""
-            said = escape(f"synthetic pictures{f' of {label}' * bool(label)}")
-            high = step - grid.gap
-            inside = (
-                f'<image id="pictures-{number}" href="{grid.data_uri}" width="{grid.width}" height="{grid.height}"/>'
-                if not place
-                else f'<use href="#pictures-{number}"/>'
-            )
-            strips.append(
-                f'<figure class="strip">{caption}<svg viewBox="0 {step * place:g} {grid.width} {high:g}" '
-                f'style="width:{wide}px" role="img" aria-label="{said}">{inside}</svg></figure>'
-            )
-        bodies.append("".join(strips))
-    if not bodies:
-        return []
-    return [
-        Section("Synthetic pictures", Html("".join(bodies)), "The first of each class; of no real person or thing.")
-    ]
 
 
 def rows_section(parts: CardParts) -> Section:

@@ -15,7 +15,7 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
 from understudy.pipelines.publishing.part_files import PartPlace
 from understudy.pipelines.publishing.signing import SigningKey
-from understudy.pipelines.publishing.stored import StoredRelease
+from understudy.pipelines.publishing.stored import CARD, StoredRelease
 from understudy.pipelines.spec.address import Address, Terms
 from understudy.pipelines.spec.handling import PublishSpec
 from understudy.pipelines.spec.model import ReleaseSpec
@@ -38,6 +38,11 @@ class PreparedRelease:
     """Of a release of several tables, those after the first, as the manifest names them."""
 
     @property
+    def papers(self) -> tuple[ReleaseFile, ...]:
+        """What a database lists in the manifest beside its tables."""
+        return (*self.measured, ReleaseFile(CARD, self.card.encode()))
+
+    @property
     def table(self) -> pa.Table:
         """All rows, in memory; `rows` has them part by part."""
         return self.rows.table()
@@ -56,6 +61,18 @@ class Published:
     location: str
     card: str
     manifest_sha256: str
+
+
+@dataclass(frozen=True)
+class Papers:
+    """What a place remembers of a release beside its rows, and whether it is the one that readers are led to."""
+
+    manifest: Manifest
+    current: bool
+    text: str = field(repr=False)
+    """The manifest as it lies there."""
+    envelope: str | None = field(repr=False)
+    card: str = field(repr=False)
 
 
 class Target(Protocol):
@@ -94,6 +111,10 @@ class Target(Protocol):
 
     def retired_release(self, name: str, release_id: str) -> Published | None:
         """A release that was published and retired since: releasing it again must not bring it back."""
+        ...
+
+    def papers(self) -> tuple[Papers, ...]:
+        """Of every release that was published into a table, for a catalogue; read, and not believed."""
         ...
 
     def staged_in(self, name: str) -> Path | None:
@@ -169,6 +190,9 @@ class TargetBase(ABC):
 
     def retired_release(self, name: str, release_id: str) -> Published | None:
         return None
+
+    def papers(self) -> tuple[Papers, ...]:
+        return ()
 
     def staged_in(self, name: str) -> Path | None:
         return None

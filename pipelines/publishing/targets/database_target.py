@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
-from understudy.pipelines.publishing.targets.base import Published, TargetBase, table_names
+from understudy.pipelines.publishing.stored import CARD
+from understudy.pipelines.publishing.targets.base import Papers, Published, TargetBase, table_names
 from understudy.pipelines.publishing.targets.published_tables import (
     ESTIMATES,
     RELEASES,
@@ -101,6 +102,15 @@ class DatabaseTarget(TargetBase, Generic[Connection]):
         with self._connected() as connection:
             return tuple(each.manifest for each in self._records(connection, name))
 
+    def papers(self) -> tuple[Papers, ...]:
+        if not self._is_there():
+            return ()
+        with self._connected() as connection:
+            return tuple(
+                Papers(one.manifest, one.current, one.text, one.envelope, self._card(connection, one.manifest))
+                for one in self._records(connection)
+            )
+
     def held(self) -> HeldTable | None:
         """The newest release in the table, if it holds one."""
         if not self._is_there():
@@ -110,7 +120,7 @@ class DatabaseTarget(TargetBase, Generic[Connection]):
             shown = next((each for each in records if each.current), None)
             if shown is None:
                 return None
-            contents = self._contents(connection, shown.manifest)
+            contents = self._papers(connection, shown.manifest)
             return HeldTable(
                 shown.manifest,
                 hashes_of(self._held_files(connection, shown.manifest), contents),
@@ -141,7 +151,11 @@ class DatabaseTarget(TargetBase, Generic[Connection]):
 
     def _intact(self, connection: Connection, manifest: Manifest) -> bool:
         found = self._held_files(connection, manifest)
-        return is_whole(manifest, hashes_of(found, self._contents(connection, manifest)))
+        return is_whole(manifest, hashes_of(found, self._papers(connection, manifest)))
+
+    def _papers(self, connection: Connection, manifest: Manifest) -> dict[str, bytes]:
+        """The files that travelled with a release, and its card."""
+        return {**self._contents(connection, manifest), CARD: self._card(connection, manifest).encode()}
 
     def _held_files(self, connection: Connection, manifest: Manifest) -> list[PublishedFile]:
         names = (*self._of(manifest), self._estimates)

@@ -92,7 +92,7 @@ class DuckDBTarget(DatabaseTarget[duckdb.DuckDBPyConnection]):
             staged = [self._stage(connection, name, rows) for name, rows in release.tables.items()]
             estimates = self._stage_estimates(connection, release, shown)
             fault_point("publish_staged")
-            manifest = manifest.model_copy(update={"files": (*staged, *estimates, *listed(release.measured))})
+            manifest = manifest.model_copy(update={"files": (*staged, *estimates, *listed(release.papers))})
             connection.execute("BEGIN")
             connection.execute(f"CREATE TABLE IF NOT EXISTS {RELEASES} ({_COLUMNS})")
             connection.execute(f"ALTER TABLE {RELEASES} ADD COLUMN IF NOT EXISTS envelope TEXT")  # older: unsigned

@@ -30,7 +30,7 @@ from understudy.pipelines.errors import PublishError, SourceError, UnderstudyErr
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.manifest import Manifest
-from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
+from understudy.pipelines.publishing.targets.base import Papers, PreparedRelease, Published, TargetBase
 from understudy.pipelines.publishing.targets.lakehouse_records import (
     ATTEMPT,
     CARD,
@@ -124,7 +124,7 @@ class LakehouseTarget(TargetBase):
             if shown is not None:
                 self._record_published(shown, records)
             attempt, rows = uuid.uuid4().hex[:12], lakehouse_parts(release.rows)
-            files = (rows_file(self.where, rows.schema.names, rows.batches()), *listed(release.measured))
+            files = (rows_file(self.where, rows.schema.names, rows.batches()), *listed(release.papers))
             manifest = manifest.model_copy(update={"files": files})
             text = manifest.model_dump_json()
             envelope = attest(manifest, text, release.key)
@@ -165,6 +165,18 @@ class LakehouseTarget(TargetBase):
                 lambda other: contents_of(records, by_id[other.name, other.release_id]),
                 document(records, shown, CARD) or "",
             )
+
+    def papers(self) -> tuple[Papers, ...]:
+        with self._doing():
+            records = self._records()
+            shown = self._shown(records) if self._exists() else None
+            return tuple(found for one in finished(records, shown) if (found := self._papers(records, one, shown)))
+
+    def _papers(self, records: Sequence[Record], one: Shown, shown: Shown | None) -> Papers | None:
+        text, envelope, card = (document(records, one, kind) for kind in (MANIFEST, ENVELOPE, CARD))
+        if text is None:
+            return None
+        return Papers(read_manifest(text, self.records_at), one == shown, text, envelope, card or "")
 
     def newest(self, name: str) -> tuple[Manifest, ...]:
         with self._doing():

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from understudy.pipelines.publishing.stored import CARD as CARD_FILE
+
 NAME, RELEASE_ID, ATTEMPT = "understudy.name", "understudy.release-id", "understudy.attempt"
 MANIFEST, ENVELOPE, CARD, FILE, PUBLISHED, RETIRED = "manifest", "envelope", "card", "file", "published", "retired"
 _TEXTS = ("name", "release_id", "attempt", "kind", "path")
@@ -56,7 +58,9 @@ def document(records: Sequence[Record], one: Shown, kind: str) -> str | None:
 
 
 def contents_of(records: Sequence[Record], one: Shown) -> dict[str, bytes]:
-    return {r.path: r.content for r in records if (r.name, r.release_id, r.attempt, r.kind) == (*_key(one), FILE)}
+    """The files that travelled with a release, and its card."""
+    own = [r for r in records if (r.name, r.release_id, r.attempt) == _key(one) and r.kind in (FILE, CARD)]
+    return {r.path if r.kind == FILE else CARD_FILE: r.content for r in own}
 
 
 def _key(one: Shown) -> tuple[str, str, str]:

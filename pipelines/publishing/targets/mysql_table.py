@@ -121,7 +121,7 @@ class MySqlTarget(DatabaseTarget[sa.Connection]):
             swaps += [(self._estimates, f"{self._estimates}{_STAGED}")] if estimates else []
             fault_point("publish_staged")
             files = [self._file(connection, f"{table}{_STAGED}", table) for table in tables]
-            manifest = manifest.model_copy(update={"files": (*files, *estimates, *listed(release.measured))})
+            manifest = manifest.model_copy(update={"files": (*files, *estimates, *listed(release.papers))})
             text = manifest.model_dump_json()
             self._record(connection, manifest, text, release)
             fault_point("publish_before_pointer")

@@ -16,9 +16,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -30,6 +28,7 @@ from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.part_files import KeptParts, packed, part_name
 from understudy.pipelines.publishing.stored import ATTEMPT, MANIFEST, RETIRED, StoredRelease, dated, holds_rows, parsed
 from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase
+from understudy.pipelines.publishing.targets.store_of_parts import StoreOfParts
 from understudy.pipelines.sources.files.object_paths import open_store, storing
 from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.handling import PublishSpec
@@ -41,36 +40,6 @@ MOST_READ = 100
 """Manifests of a name that its catalogue is made of."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
-
-
-@dataclass(frozen=True)
-class StoreOfParts:
-    """Files of parts in an object store: whoever reaches the store may put them there."""
-
-    uri: str
-    folder: str
-    everywhere: bool = True
-
-    def get(self, number: int) -> bytes | None:
-        with storing(self.folder, PublishError, "reading"):
-            try:
-                return bytes(self._store.cat_file(f"{self.folder}/{part_name(number)}"))
-            except FileNotFoundError:
-                return None
-
-    def put(self, number: int, content: bytes) -> None:
-        with storing(self.folder, PublishError, "writing"):
-            self._store.pipe_file(f"{self.folder}/{part_name(number)}", content)
-
-    def clear(self) -> None:
-        """They are the release's now."""
-
-    def of(self, table: str) -> StoreOfParts:
-        return StoreOfParts(self.uri, f"{self.folder}/{table}") if table else self
-
-    @property
-    def _store(self) -> Any:
-        return open_store(self.uri, "publish.to")[0]
 
 
 class ObjectStoreTarget(TargetBase):

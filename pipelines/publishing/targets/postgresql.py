@@ -15,19 +15,24 @@ import pyarrow as pa
 from understudy.pipelines.canonical import sha256_text
 from understudy.pipelines.errors import PublishError, SpecError
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
-from understudy.pipelines.publishing.attesting import attest
 from understudy.pipelines.publishing.estimates import estimates_of
 from understudy.pipelines.publishing.manifest import Manifest, PublishedFile
 from understudy.pipelines.publishing.stored import StoredRelease
-from understudy.pipelines.publishing.targets.base import PreparedRelease, Published, TargetBase, table_names
+from understudy.pipelines.publishing.targets.base import Papers, PreparedRelease, Published, TargetBase, table_names
 from understudy.pipelines.publishing.targets.postgresql_loading import (
     drop,
-    keep_files,
-    kept_files,
     load,
     rows_of,
     swap,
     table_of,
+)
+from understudy.pipelines.publishing.targets.postgresql_records import (
+    has_envelopes,
+    keep_files,
+    kept_papers,
+    prepare_records,
+    record_release,
+    recorded_papers,
 )
 from understudy.pipelines.publishing.targets.published_tables import (
     ESTIMATES,
@@ -124,7 +129,7 @@ class PostgresTarget(TargetBase):
             [found[3]],
         ).fetchone()
         # Adding a column to records made before releases were signed is its owner's alone.
-        shared = table == FILES or (table == RELEASES and self._has_envelopes(connection, schema))
+        shared = table == FILES or (table == RELEASES and has_envelopes(connection, schema))
         if not (may_write if shared else owner):
             raise PublishError(
                 f"this role may not replace {schema}.{table} of {self.database}",
@@ -147,7 +152,7 @@ class PostgresTarget(TargetBase):
             connection.execute("SELECT pg_catalog.pg_advisory_xact_lock(%s)", [lock])
             if (published := self._recover(connection, schema, manifest.name, manifest.release_id)) is not None:
                 return published
-            self._prepare_records(connection, schema)
+            prepare_records(connection, schema)
             shown, names = self._shown(connection, schema), table_names(manifest)
             self._refuse_foreign_tables(connection, schema, shown, names)
             for table, rows in zip(self._of(names), release.tables.values(), strict=True):
@@ -158,14 +163,14 @@ class PostgresTarget(TargetBase):
                 for table in self._of(names)
             ]
             estimates = self._replace_estimates(connection, schema, release)
-            manifest = manifest.model_copy(update={"files": (*files, *estimates, *listed(release.measured))})
+            manifest = manifest.model_copy(update={"files": (*files, *estimates, *listed(release.papers))})
             for table in self._of(names):
                 swap(connection, schema, table, f"{table}{_STAGED}")
             for table in self._of(table_names(shown)) if shown is not None else ():
                 if table not in self._of(names):
                     drop(connection, schema, table)
             text = manifest.model_dump_json()
-            self._record(connection, schema, manifest, text, release)
+            record_release(connection, schema, self.table, manifest, text, release)
             keep_files(connection, schema, self.table, manifest, release.measured)
             fault_point("publish_before_pointer")
         return self._published(schema, manifest, text, current=True)
@@ -224,7 +229,7 @@ class PostgresTarget(TargetBase):
             schema = self._schema(connection)
             if schema is None or located(connection, f"{schema}.{RELEASES}") is None:
                 return None
-            signed = self._has_envelopes(connection, schema)
+            signed = has_envelopes(connection, schema)
             records = connection.execute(
                 sql.SQL(
                     "SELECT release_id, manifest, current, {}, CASE WHEN current THEN card END FROM {}"
@@ -237,14 +242,14 @@ class PostgresTarget(TargetBase):
                 return None
             _, text, _, envelope, card = held
             manifest = read_manifest(text, f"{schema}.{RELEASES} at {self.database}")
-            contents = kept_files(connection, schema, self.table, manifest)
+            contents = kept_papers(connection, schema, self.table, manifest)
             hashes = hashes_of(self._held_files(connection, schema, manifest), contents)
             recorded = tuple(record[:2] for record in records)
             return HeldTable(manifest, hashes, text, envelope, recorded, contents, self._rows, self._kept, card)
 
     def _kept(self, manifest: Manifest) -> dict[str, bytes]:
         with connected(self.database, PublishError, "reading the release") as connection:
-            return kept_files(connection, self._schema(connection) or "", self.table, manifest)
+            return kept_papers(connection, self._schema(connection) or "", self.table, manifest)
 
     def _rows(self, name: str) -> pa.Table:
         with connected(self.database, PublishError, "reading the rows") as connection:
@@ -269,8 +274,15 @@ class PostgresTarget(TargetBase):
             ).fetchall()
         return tuple(read_manifest(row[0], f"{schema}.{RELEASES} at {self.database}") for row in rows)
 
+    def papers(self) -> tuple[Papers, ...]:
+        with connected(self.database, PublishError, "reading the releases") as connection:
+            schema = self._schema(connection)
+            if schema is None or located(connection, f"{schema}.{RELEASES}") is None:
+                return ()
+            return recorded_papers(connection, schema, self.table, has_envelopes(connection, schema))
+
     def _intact(self, connection: Any, schema: str, manifest: Manifest) -> bool:
-        contents = kept_files(connection, schema, self.table, manifest)
+        contents = kept_papers(connection, schema, self.table, manifest)
         return is_whole(manifest, hashes_of(self._held_files(connection, schema, manifest), contents))
 
     def _held_files(self, connection: Any, schema: str, manifest: Manifest) -> list[PublishedFile]:
@@ -292,26 +304,6 @@ class PostgresTarget(TargetBase):
             f"{self.database} has no schema to publish into", "create the schema and grant CREATE on it"
         )
 
-    def _prepare_records(self, connection: Any, schema: str) -> None:
-        from psycopg import sql
-
-        connection.execute(
-            sql.SQL(
-                "CREATE TABLE IF NOT EXISTS {} (name text NOT NULL, release_id text NOT NULL, table_name text NOT NULL,"
-                " current boolean NOT NULL, published_at timestamptz NOT NULL DEFAULT now(), manifest text NOT NULL,"
-                " card text NOT NULL, envelope text, PRIMARY KEY (name, release_id, table_name))"
-            ).format(sql.Identifier(schema, RELEASES))
-        )
-        if not self._has_envelopes(connection, schema):  # made before releases were signed
-            connection.execute(
-                sql.SQL("ALTER TABLE {} ADD COLUMN envelope text").format(sql.Identifier(schema, RELEASES))
-            )
-
-    def _has_envelopes(self, connection: Any, schema: str) -> bool:
-        query = "SELECT 1 FROM pg_catalog.pg_attribute WHERE attrelid = %s AND attname = 'envelope'"
-        records = located(connection, f"{schema}.{RELEASES}")
-        return records is not None and connection.execute(query, [records[3]]).fetchone() is not None
-
     def _refuse_foreign_tables(
         self, connection: Any, schema: str, shown: Manifest | None, names: tuple[str, ...]
     ) -> None:
@@ -320,19 +312,6 @@ class PostgresTarget(TargetBase):
             found = located(connection, f"{schema}.{table}")
             if found is not None and (found[2] != "r" or table not in ours):
                 raise foreign(f"{schema}.{table}", str(self.database))
-
-    def _record(self, connection: Any, schema: str, manifest: Manifest, text: str, release: PreparedRelease) -> None:
-        from psycopg import sql
-
-        records = sql.Identifier(schema, RELEASES)
-        connection.execute(sql.SQL("UPDATE {} SET current = false WHERE table_name = %s").format(records), [self.table])
-        connection.execute(
-            sql.SQL(
-                "INSERT INTO {} (name, release_id, table_name, current, manifest, card, envelope)"
-                " VALUES (%s, %s, %s, true, %s, %s, %s)"
-            ).format(records),
-            [manifest.name, manifest.release_id, self.table, text, release.card, attest(manifest, text, release.key)],
-        )
 
     def _published(self, schema: str, manifest: Manifest, text: str, current: bool) -> Published:
         place = f"{self.database} table {schema}.{self.table}"

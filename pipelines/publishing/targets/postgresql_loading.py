@@ -14,8 +14,6 @@ from typing import Any
 import pyarrow as pa
 
 from understudy.pipelines.errors import PublishError
-from understudy.pipelines.publishing.manifest import Manifest, ReleaseFile
-from understudy.pipelines.publishing.targets.published_tables import FILES
 from understudy.pipelines.sources.databases.postgresql_connection import located
 from understudy.pipelines.table.in_parts import Parts
 from understudy.pipelines.table.keeping import SQL_TYPE, enum_labels
@@ -94,41 +92,6 @@ def table_of(connection: Any, schema: str, table: str) -> pa.Table:
     names = [column.name for column in found.description]
     rows = found.fetchall()
     return pa.table({name: [row[place] for row in rows] for place, name in enumerate(names)})
-
-
-def keep_files(connection: Any, schema: str, table: str, manifest: Manifest, files: Sequence[ReleaseFile]) -> None:
-    """Beside the record of the release, in its transaction."""
-    from psycopg import sql
-
-    place = sql.Identifier(schema, FILES)
-    if files and located(connection, f"{schema}.{FILES}") is None:
-        connection.execute(
-            sql.SQL(
-                "CREATE TABLE {} (name text NOT NULL, release_id text NOT NULL, table_name text NOT NULL,"
-                " path text NOT NULL, content bytea NOT NULL, PRIMARY KEY (name, release_id, table_name, path))"
-            ).format(place)
-        )
-    for file in files:
-        connection.execute(
-            sql.SQL("INSERT INTO {} (name, release_id, table_name, path, content) VALUES (%s, %s, %s, %s, %s)").format(
-                place
-            ),
-            [manifest.name, manifest.release_id, table, file.path, file.content],
-        )
-
-
-def kept_files(connection: Any, schema: str, table: str, manifest: Manifest) -> dict[str, bytes]:
-    from psycopg import sql
-
-    if located(connection, f"{schema}.{FILES}") is None:
-        return {}
-    rows = connection.execute(
-        sql.SQL("SELECT path, content FROM {} WHERE name = %s AND release_id = %s AND table_name = %s").format(
-            sql.Identifier(schema, FILES)
-        ),
-        [manifest.name, manifest.release_id, table],
-    ).fetchall()
-    return {path: bytes(content) for path, content in rows}
 
 
 def drop(connection: Any, schema: str, table: str) -> None:

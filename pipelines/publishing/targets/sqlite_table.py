@@ -98,7 +98,7 @@ class SqliteTarget(DatabaseTarget[sqlite3.Connection]):
             fault_point("publish_staged")
             files = [self._file(connection, f"{table}__staged", table) for table in tables]
             estimates = self._replace_estimates(connection, release, shown)
-            manifest = manifest.model_copy(update={"files": (*files, *estimates, *listed(release.measured))})
+            manifest = manifest.model_copy(update={"files": (*files, *estimates, *listed(release.papers))})
             for table in self._of(shown):
                 connection.execute(f"DROP TABLE IF EXISTS {_quoted(table)}")
             for table in tables:
