@@ -2,9 +2,9 @@
 
 `denoise` restores mean and spread of a class. A network that is to read real pictures needs three things more:
 
-- Records were cut to a norm before they were mixed, so what comes back is the spread of cut records. If squared norms are
-  a multiple of a chi-square with as many degrees as the spread has directions, the mean of cut ones tells that of
-  whole ones.
+- Records were cut to a norm before they were mixed, so what comes back is the spread of cut records. If squared
+  norms are a multiple of a chi-square with as many degrees as the spread has directions, the mean of cut ones tells
+  that of whole ones.
 - Restored records are Gaussian, pixels have a range, and cutting to it takes off a third of the spread. Deviations
   reach further by one factor a class, so that what is left after the cut has the spread looked for.
 - Spread without direction was white, and of one size in all records of a class. A network then tells classes by

@@ -136,8 +136,8 @@ class SumReader:
 
     def _restored_pictures(self, image: tuple[int, int], bounds: tuple[float, float]) -> list[RestoredPictures]:
         found = self._moments()
-        low, high = bounds
-        ranges = [((low - centre) / self.frame.scales, (high - centre) / self.frame.scales) for centre in self.frame.centres]
+        (low, high), scales = bounds, self.frame.scales
+        ranges = [((low - centre) / scales, (high - centre) / scales) for centre in self.frame.centres]
         bases = self._restorations(found)
         return restored_pictures(bases, found, self._sigma, self.orders, image, self.design.clip, ranges)
 

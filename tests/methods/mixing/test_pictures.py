@@ -1,4 +1,4 @@
-"""Pictures are restored with the spread they have after they are cut to their range, and with texture that tells no class."""
+"""Pictures are restored with the spread they have after the cut to their range; texture tells no class."""
 
 import numpy as np
 import pytest
