@@ -157,7 +157,7 @@ def released_pictures(
         wanted = [min(max(count - start, 0), stop - start) for count in counts]
         noise = SliceNoise(design.mixtures, stop - start)
         arrays[f"sums_{number:05d}"] = noise.draw(ClassRecords(mixed, rows, wanted), randomness)["sums"]
-    reader = SumReader(design, frame, counts, arrays, "spectral", (SIDE, SIDE))
+    reader = SumReader(design, frame, counts, arrays, "spectral", (SIDE, SIDE), (0.0, 1.0))
     blocks = [(np.clip(units, 0.0, 1.0).astype(np.float32), labels) for units, labels in reader.blocks()]
     return np.concatenate([units for units, _ in blocks]), np.concatenate([labels for _, labels in blocks])
 

@@ -58,13 +58,18 @@ class ClassMoments:
 
 @dataclass(frozen=True)
 class Restoration:
-    """record = offset + directions @ gain @ u + fill * (d - directions @ u), d = sum - mean, u = directions' d."""
+    """record = offset + directions @ gain @ u + fill * (d - directions @ u), d = sum - mean, u = directions' d.
+
+    `spread` is the variance of a record along each direction, `rest` along any other.
+    """
 
     offset: np.ndarray
     mean: np.ndarray
     directions: np.ndarray
     gain: np.ndarray
     fill: float
+    spread: np.ndarray
+    rest: float
 
 
 def image_basis(height: int, width: int) -> np.ndarray:
@@ -142,6 +147,8 @@ def _restoration(
         directions=directions,
         gain=np.sqrt(signal / order)[:, None] * whiten,
         fill=float(np.sqrt(left_each / order / (sigma**2 + left_each))),
+        spread=signal / order,
+        rest=left_each / order,
     )
 
 

@@ -17,6 +17,7 @@ from understudy.pipelines.methods.mixing.denoise import (
     restored,
 )
 from understudy.pipelines.methods.mixing.design import MixingDesign
+from understudy.pipelines.methods.mixing.pictures import RestoredPictures, restored_pictures
 from understudy.pipelines.methods.mixing.release import Frame
 from understudy.pipelines.methods.mixing.slices import slice_key
 
@@ -34,6 +35,7 @@ class SumReader:
         arrays: Mapping[str, np.ndarray],
         denoise: Literal["none", "spectral"],
         image: tuple[int, int] | None,
+        bounds: tuple[float, float] = (-1.0, 1.0),
     ) -> None:
         self.design = design
         self.frame = frame
@@ -42,8 +44,14 @@ class SumReader:
         self.records = sum(counts)
         # Less than one record a mixture cannot be told from noise; dividing by it would only blow the noise up.
         self.orders = np.array([max(design.mixtures.expected_order(float(size)), 1.0) for size in frame.sizes])
-        self._basis = image_basis(*image) if image is not None and denoise == "spectral" else None
-        self._maps = self._restorations() if denoise == "spectral" else None
+        self._basis: np.ndarray | None = None
+        self._maps: list[Restoration] | None = None
+        self._pictures: list[RestoredPictures] | None = None
+        if denoise == "spectral" and image is not None:
+            self._basis = image_basis(*image)
+            self._pictures = self._restored_pictures(image, bounds)
+        elif denoise == "spectral":
+            self._maps = self._restorations(self._moments())
 
     def blocks(self, start_at: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(unit features, class codes) of successive blocks, classes in turn so that any prefix is balanced; without
@@ -69,7 +77,7 @@ class SumReader:
                     part = sums[span]
                     if not len(part):
                         continue
-                    pieces.append(self._units(k, part))
+                    pieces.append(self._units(k, part, self.design.slices[number][0] + first))
                     ranks.append(np.arange(len(part)))
                     labels.append(np.full(len(part), k) if noisy_labels is None else noisy_labels[span])
                 order = np.argsort(np.concatenate(ranks), kind="stable")
@@ -95,9 +103,15 @@ class SumReader:
         noise = self.design.mixtures.sigma * self.design.unit * float(self.frame.scales.mean())
         return min(2.0, 0.1 + float(noise / np.sqrt(self.orders[k])))
 
-    def _units(self, k: int, sums: np.ndarray) -> np.ndarray:
+    def _units(self, k: int, sums: np.ndarray, number: int) -> np.ndarray:
+        """Of successive sums of class k, the first of which is its `number`th."""
         scaled = sums * np.float32(self.design.unit)
-        features = scaled / np.float32(self.orders[k]) if self._maps is None else restored(self._maps[k], scaled)
+        if self._pictures is not None:
+            features = self._pictures[k].records(scaled, number)
+        elif self._maps is not None:
+            features = restored(self._maps[k], scaled)
+        else:
+            features = scaled / np.float32(self.orders[k])
         units: np.ndarray = self.frame.centres[k] + self.frame.scales * features
         return units
 
@@ -108,12 +122,26 @@ class SumReader:
             ends = np.cumsum(sizes).tolist()
             yield number, [(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
-    def _restorations(self) -> list[Restoration]:
+    def _moments(self) -> list[ClassMoments]:
         found = [ClassMoments.empty(self.design.width, self._basis) for _ in range(self.design.classes)]
         for number, parts in self._slices():
             sums = self.arrays[slice_key("sums", number)]
             for k, (start, stop) in enumerate(parts):
                 found[k] = merged(found[k], moments(sums[start:stop], self.design.unit, self._basis))
-        sigma = self.design.mixtures.sigma * self.design.unit
+        return found
+
+    def _restorations(self, found: list[ClassMoments]) -> list[Restoration]:
         poisson = self.design.mixtures.sampler == "poisson"
-        return restorations(found, sigma, self.orders, self._basis, poisson=poisson)
+        return restorations(found, self._sigma, self.orders, self._basis, poisson=poisson)
+
+    def _restored_pictures(self, image: tuple[int, int], bounds: tuple[float, float]) -> list[RestoredPictures]:
+        found = self._moments()
+        (low, high), scales = bounds, self.frame.scales
+        ranges = [((low - centre) / scales, (high - centre) / scales) for centre in self.frame.centres]
+        bases = self._restorations(found)
+        return restored_pictures(bases, found, self._sigma, self.orders, image, self.design.clip, ranges)
+
+    @property
+    def _sigma(self) -> float:
+        """Noise of a sum, in feature units."""
+        return self.design.mixtures.sigma * self.design.unit
