@@ -1,8 +1,8 @@
 """Whose row it is, in a tree of tables, row by row from the definition (docs/proofs/trees.md, steps 1 and 2).
 
 It shares with `sources.tree.bounding` how a row by itself is read (codes, texts of open columns, ids, what orders, the
-keyed hash of it all), and nothing of how rows are put together: an audit that asked the audited code whose rows to take out would find that it
-agrees with itself.
+keyed hash of it all), and nothing of how rows are put together: an audit that asked the audited code whose rows to
+take out would find that it agrees with itself.
 """
 
 from __future__ import annotations

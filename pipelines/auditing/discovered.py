@@ -66,9 +66,7 @@ def discovered(
 def _planned(spec: str, open_before: tuple[str, ...]) -> Planned:
     """Both tables of a pair come to the same plan, after the same history."""
     planned = plan_release(ReleaseSpec.model_validate_json(spec))
-    return Planned(
-        planned.spec, planned.domain, planned.method, planned.plan, STAGES, open_before, planned.domains
-    )
+    return Planned(planned.spec, planned.domain, planned.method, planned.plan, STAGES, open_before, planned.domains)
 
 
 def _asked(spec: ReleaseSpec, plan: DiscoveryPlan, source: Source | TreeSource, purchase: Purchase) -> Measurement:

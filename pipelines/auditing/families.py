@@ -137,7 +137,10 @@ class _Maker:
 
     def crowd(self, families: int) -> None:
         """As many who hold the same, one row a table: what nobody shares is never found."""
-        rows = {name: {column: self.rng.choice(v.plain) for column, v in its.items()} for name, its in self.columns.items()}
+        rows = {
+            name: {column: self.rng.choice(values.plain) for column, values in its.items()}
+            for name, its in self.columns.items()
+        }
         for number in range(families):
             for table in self.tree.tables:
                 ids = {str(table.key): CROWDED + number, str(table.by): CROWDED + number}

@@ -24,8 +24,11 @@ def tree_facts(found: TreeComparison) -> list[tuple[str, str]]:
         (f"{found.real_roots:,}", f"private {found.root}"),
         (f"{found.synthetic_roots:,}", f"synthetic {found.root}"),
         *means,
-        *((f"{table.detection.auc:.3f}", f"AUC of telling {table.table} apart")
-          for table in found.tables if table.detection is not None),
+        *(
+            (f"{table.detection.auc:.3f}", f"AUC of telling {table.table} apart")
+            for table in found.tables
+            if table.detection is not None
+        ),
         (f"{sum(check.broken for check in found.keys):,}", "rows that break a key or an order"),
     ]
 

@@ -21,7 +21,6 @@ from typing import Any
 from tests.mutants.mutant import ROOT, files_about
 from tests.mutants.run import AT_ONCE, copy_of_the_tree, forget_compiled, start_tests, waited
 
-
 WORDS = {0: "SURVIVED", 1: "caught", 2: "caught", 4: "caught"}
 """By what pytest ends with: 2 and 4 where the edited module cannot even be imported, by some tests or by all."""
 

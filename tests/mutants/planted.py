@@ -30,9 +30,7 @@ RETRIED = "tests/auditing/test_whole.py::test_nor_do_runs_that_fail_and_are_trie
 QUOTING = "tests/auditing/test_whole.py::test_nor_does_a_stage_that_fails_and_quotes_what_it_was_given"
 UNCHARGED = "tests/auditing/test_whole.py::test_nor_is_anything_drawn_that_is_not_charged_to_the_last_bit"
 FAMILIES = "tests/auditing/test_replay.py::test_nor_are_two_sets_of_tables_that_differ_in_one_family"
-FAMILIES_FIRST = (
-    "tests/auditing/test_replay.py::test_nor_two_sets_of_tables_whose_columns_are_discovered_first"
-)
+FAMILIES_FIRST = "tests/auditing/test_replay.py::test_nor_two_sets_of_tables_whose_columns_are_discovered_first"
 BY_GENERATORS = {
     "trees: weights that sum to 2": FAMILIES + "[tree]",
     "trees: every row weighs as much as a root": FAMILIES + "[tree]",

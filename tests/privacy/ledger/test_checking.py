@@ -79,7 +79,7 @@ def test_each_edit_by_hand_stops_the_next_charge(lived_in, tmp_path, what, remem
 
 @pytest.mark.parametrize("account", ["clinic", "other"])
 def test_a_sealed_line_whose_id_names_another_charge_is_told(lived_in, account):
-    """As whoever knows how lines are sealed can write it: with an id of its own, or that of another account's charge."""
+    """As whoever knows how lines are sealed can write it: with its own id, or that of another account's charge."""
     body = {**lived_in.ledger.history("clinic")[1].body, "account": account, "snapshot": "may"}
     named = [body[key] for key in ("account", "spec_hash", "snapshot", "stage", "attempt")]
     mid = "f" * 64 if account == "clinic" else measurement_id(*named)
