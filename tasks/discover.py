@@ -23,7 +23,7 @@ from understudy.pipelines.sources.base import Source
 from understudy.pipelines.sources.identity import data_identity
 from understudy.pipelines.sources.tree.opening import TreeSource
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.tasks.preflight import check_ready
+from understudy.tasks.preflight import require_ready
 from understudy.tasks.telling.advancing import watched
 from understudy.tasks.telling.events import announce_charge
 from understudy.tasks.telling.retrying import unstored
@@ -45,7 +45,7 @@ def discover(
     tell(DISCOVERING)
     terms = Terms(str(flow_run.id or ""), data_identity(spec, base), resume, pay_again, rediscover)
     price = require_affordable(spec, books, terms)
-    check_ready.fn(spec, books, base)
+    require_ready(spec, books, base)
     happened: list[tuple[str, Charge]] = []
 
     def opened(assumed: ReleaseSpec) -> closing[Source | TreeSource]:

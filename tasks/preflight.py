@@ -18,9 +18,7 @@ from understudy.tasks.telling.retrying import unstored
 from understudy.tasks.telling.stages import stage
 
 
-@unstored
-@stage("asking the target and the workers")
-def check_ready(spec: ReleaseSpec, books: Books, base: Path) -> None:
+def require_ready(spec: ReleaseSpec, books: Books, base: Path) -> None:
     """The target is apart from the source and could take the release, the store the measurement, neither knows more
     than the ledger that is to pay, and somebody can count."""
     require_apart(spec, base)
@@ -39,3 +37,10 @@ def check_ready(spec: ReleaseSpec, books: Books, base: Path) -> None:
         from understudy.tasks.engines.dask_counting import reach
 
         reach(scheduler)
+
+
+@unstored
+@stage("asking the target and the workers")
+def check_ready(spec: ReleaseSpec, books: Books, base: Path) -> None:
+    """As a stage of its own; whoever asks before buying something else stays in its own stage."""
+    require_ready(spec, books, base)

@@ -12,7 +12,7 @@ from understudy.pipelines.releasing.books import Books
 from understudy.pipelines.releasing.planning import Planned
 from understudy.pipelines.releasing.rolling import entry_of, forecast
 from understudy.pipelines.spec.model import ReleaseSpec
-from understudy.tasks.preflight import check_ready
+from understudy.tasks.preflight import require_ready
 from understudy.tasks.telling.events import announce, announce_charge
 from understudy.tasks.telling.reporting import artifact_key
 from understudy.tasks.telling.retrying import unstored
@@ -23,7 +23,7 @@ def enter_period(planned: Planned, books: Books, base: Path, resume: bool, pay_a
     """The snapshot is a period. Of disjoint ones the series is paid for, and this one is charged to its own account."""
     happened: list[tuple[str, Charge]] = []
     if entry_of(books.ledger, planned.spec, planned.plan, pay_again).unpaid:
-        check_ready.fn(planned.spec, books, base)
+        require_ready(planned.spec, books, base)
     entered = planning.enter_period(
         planned, books, pay_again, resume, on_event=lambda what, charge: happened.append((what, charge))
     )
