@@ -3,8 +3,9 @@
 Releases of `--sizes` (rows x columns) run in processes of their own, by threads, without an orchestrator. The first two
 fit the constants of `pipelines/releasing/costs.py` (figures `cost.constant.<name>`, with the constant in force beside),
 the third is predicted by them (`cost.check.<stage>`: predicted over measured, wanted between 0.8 and 1.25) and by the
-constants in force (`cost.model.<stage>`, CPU seconds, and `cost.model.<stage>.peak_mb`, memory). Counting and
-measuring take less than a second at these sizes: they run `--repeat` times, and that of least CPU counts
+constants in force (`cost.model.<stage>`, CPU seconds, and `cost.model.<stage>.peak_mb`, memory). Counting takes less
+than a second at these sizes: it is fitted and checked, with measuring, at `--counted`, the same columns with ten times
+the rows (the same two files again and again), by turns, `--repeat` times, of which that of least CPU counts
 (`cost.counting.*`).
 `cost.far.*` is `--far` on `--workers` by the constants in force.
 """
@@ -20,6 +21,7 @@ import numpy as np
 
 from benchmarks.support.figures import Figures
 from benchmarks.support.large import columns_of, measured_release
+from understudy.pipelines.counting import estimate
 from understudy.pipelines.counting.counting import usable_cores
 from understudy.pipelines.counting.estimate import estimate_counting
 from understudy.pipelines.releasing import costs
@@ -29,7 +31,8 @@ from understudy.pipelines.spec.reading import spec_of
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sizes", nargs=3, default=["2e6x10", "2e6x20", "3e6x15"], metavar="ROWSxCOLUMNS")
-    parser.add_argument("--repeat", type=int, default=5, help="runs of counting; that of least CPU counts")
+    parser.add_argument("--counted", nargs=3, default=["2e7x10", "2e7x20", "3e7x15"], metavar="ROWSxCOLUMNS")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of counting; that of least CPU counts")
     parser.add_argument("--far", default="1e10x40", metavar="ROWSxCOLUMNS")
     parser.add_argument("--workers", type=int, default=100)
 
@@ -49,8 +52,9 @@ def run(args: argparse.Namespace) -> None:
 def _counted(args: argparse.Namespace, out: Path) -> list[dict[str, Any]]:
     """The stages up to measuring: of each the least CPU of several processes, and the most memory. Sizes take turns, so
     that what else the machine does falls on all of them."""
-    sizes = [_size(text) for text in args.sizes]
-    turns = [[measured_release(args.data, *size, out, until="measuring") for size in sizes] for _ in range(args.repeat)]
+    sizes = [_size(text) for text in args.counted]
+    asked = {"until": "measuring", "own": "2"}
+    turns = [[measured_release(args.data, *size, out, **asked) for size in sizes] for _ in range(args.repeat)]
     return [
         {
             "rows": runs[0]["rows"],
@@ -66,7 +70,7 @@ def _counted(args: argparse.Namespace, out: Path) -> list[dict[str, Any]]:
 
 
 def _check_counting(figures: Figures, found: list[dict[str, Any]]) -> None:
-    """Counting by one factor on the estimate, measuring by its numbers."""
+    """Counting by what reading and joint tables cost, memory as it is in force; measuring by its numbers."""
     models, numbers = [], []
     for each in found:
         plan = planned(each["rows"], each["columns"])
@@ -74,16 +78,21 @@ def _check_counting(figures: Figures, found: list[dict[str, Any]]) -> None:
         models.append(estimate_counting(plan.domain, plan.plan.counted, unit, each["rows"], usable_cores()))
         numbers.append(sum(line.numbers for line in plan.plan.noise))
     counting, measuring = ([each["stages"][name]["cpu"] for each in found] for name in ("counting", "measuring"))
-    seconds = np.array([model.core_seconds for model in models])
-    factor = float(seconds[:2] @ counting[:2] / (seconds[:2] @ seconds[:2]))
+    terms = np.array([[model.reading_seconds, model.joint_seconds] for model in models])
+    memory = np.array([model.memory_seconds for model in models])
+    reading, joint = np.linalg.solve(terms[:2], np.array(counting[:2]) - memory[:2])
     number, start = np.polyfit(numbers[:2], measuring[:2], 1)
-    figures.show("cost.counting.factor", factor, "in force", 1.0)
+    figures.show("cost.counting.CODED_NS", float(reading) * estimate.CODED_NS, "in force", estimate.CODED_NS)
+    figures.show("cost.counting.PLAIN_NS", float(reading) * estimate.PLAIN_NS, "in force", estimate.PLAIN_NS)
+    figures.show("cost.counting.JOINT_NS", float(joint) * estimate.JOINT_NS, "in force", estimate.JOINT_NS)
     figures.show("cost.counting.NUMBER_NS", float(number) * 1e9, "in force", costs.NUMBER_NS)
     figures.show("cost.counting.MEASURING_SECONDS", float(start), "in force", costs.MEASURING_SECONDS)
-    third = {"counting": factor * seconds[2], "measuring": float(start + number * numbers[2])}
+    counted = float(terms[2] @ (reading, joint) + memory[2])
+    third = {"counting": counted, "measuring": float(start + number * numbers[2])}
     for name, predicted in third.items():
         real = found[2]["stages"][name]["cpu"]
         figures.show(f"cost.counting.check.{name}", predicted / real, "measured seconds", real)
+    figures.show("cost.counting.model", models[2].core_seconds / counting[2], "measured seconds", counting[2])
     for each, model in zip(found, models, strict=True):
         peak = each["stages"]["counting"]["peak_mb"]
         size = f"{each['rows']:.0e}x{each['columns']}".replace("+0", "")

@@ -83,13 +83,17 @@ def _column(kind: str, drawn: np.ndarray) -> pa.Array:
             return pa.array(np.round(np.clip(75 + 15 * drawn, 30, 200), 1))
 
 
-def make_table(folder: Path, rows: int, columns: int) -> Path:
-    """The folder of its Parquet files; those that are there already are not made again."""
-    place = folder / f"large-{rows}x{columns}"
+def make_table(folder: Path, rows: int, columns: int, own: int | None = None) -> Path:
+    """The folder of its Parquet files; those that are there already are not made again. Of `own` files on they are the
+    first ones once more, under other names: for who reads them they are as good as new ones."""
+    place = folder / f"large-{rows}x{columns}{'' if own is None else f'-own-{own}'}"
     place.mkdir(parents=True, exist_ok=True)
     for number, start in enumerate(range(0, rows, FILE_ROWS)):
         file = place / f"{number:05d}.parquet"
-        if not file.exists():
+        if own is not None and number >= own:
+            if not file.exists():
+                file.hardlink_to(place / f"{number % own:05d}.parquet")
+        elif not file.exists():
             partial = file.with_suffix(".partial")
             pq.write_table(rows_of(min(FILE_ROWS, rows - start), columns, number), partial, compression="zstd")
             partial.replace(file)
@@ -124,13 +128,17 @@ class TimedCounts:
 
 def measured_release(folder: Path, rows: int, columns: int, out: Path, **options: str) -> dict[str, Any]:
     """In a process of its own, whose peak is the release's."""
-    make_table(folder, rows, columns)
+    make_table(folder, rows, columns, _own(options))
     arguments = [str(folder), str(rows), str(columns), str(out), json.dumps(options)]
     run = subprocess.run(
         [sys.executable, "-m", "benchmarks.support.large", *arguments], check=True, stdout=subprocess.PIPE, text=True
     )
     found: dict[str, Any] = json.loads(run.stdout.strip().splitlines()[-1])
     return found
+
+
+def _own(options: dict[str, str]) -> int | None:
+    return int(options["own"]) if "own" in options else None
 
 
 def _release(folder: Path, rows: int, columns: int, out: Path, options: dict[str, str]) -> dict[str, Any]:
@@ -160,7 +168,7 @@ def _release(folder: Path, rows: int, columns: int, out: Path, options: dict[str
         from understudy.pipelines.sources.memory import ArrowSource
         from understudy.pipelines.spec.reading import spec_of
 
-    source = make_table(folder, rows, columns)
+    source = make_table(folder, rows, columns, _own(options))
     home = out / "home"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
