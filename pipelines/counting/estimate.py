@@ -97,9 +97,17 @@ def estimate_counting(
         bounding = min(int(OVERHEAD * (HASH_BYTES + row_bytes) * rows), BOUNDING_BYTES)
     thread = batch + len(columns) * COLUMN_BYTES + tables + result + THREAD_BYTES
     used = cores * thread + result + bounding
-    spent = (rows * each_ns * 1e-9 for each_ns in (reading * passes, joint, bound))
+    each = rows * 1e-9
     return CountingEstimate(
-        rows, len(groups), passes, cores, *spent, used * TOUCH_NS * 1e-9, (PROCESS_BYTES + used) / 2**20
+        rows=rows,
+        joint_tables=len(groups),
+        passes=passes,
+        cores=cores,
+        reading_seconds=each * reading * passes,
+        joint_seconds=each * joint,
+        bounding_seconds=each * bound,
+        memory_seconds=used * TOUCH_NS * 1e-9,
+        peak_mb=(PROCESS_BYTES + used) / 2**20,
     )
 
 
