@@ -1,11 +1,11 @@
 """The cost model of a release, fitted at two sizes and checked at a third; and what it says of ten billion rows.
 
 Releases of `--sizes` (rows x columns) run in processes of their own, by threads, without an orchestrator. The first two
-fit the constants of `pipelines/releasing/costs.py` (figures `cost.constant.<name>`, with the constant in force beside),
-the third is predicted by them (`cost.check.<stage>`: predicted over measured, wanted between 0.8 and 1.25) and by the
-constants in force (`cost.model.<stage>`, CPU seconds, and `cost.model.<stage>.peak_mb`, memory). Counting takes less
-than a second at these sizes: it is fitted and checked, with measuring, at `--counted`, the same columns with ten times
-the rows (the same two files again and again), by turns, `--repeat` times, of which that of least CPU counts
+fit the constants of `pipelines/releasing/costs.py` (figures `cost.release.constant.<name>`, with the constant in force
+beside), the third is predicted by them (`cost.release.check.<stage>`: predicted over measured, wanted between 0.8 and
+1.25) and by the constants in force (`cost.release.model.<stage>`, CPU seconds, and `.peak_mb`, memory). Counting takes
+less than a second at these sizes: it is fitted and checked, with measuring, at `--counted`, the same columns with ten
+times the rows (the same two files again and again), by turns, `--repeat` times, of which that of least CPU counts
 (`cost.counting.*`).
 `cost.far.*` is `--far` on `--workers` by the constants in force.
 """
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     try:
         if figures.wants("cost.counting."):
             _check_counting(figures, _counted(args, out))
-        if figures.wants("cost.constant.") or figures.wants("cost.check.") or figures.wants("cost.model."):
+        if figures.wants("cost.release."):
             _fit_and_check(figures, [measured_release(args.data, *_size(text), out) for text in args.sizes])
     finally:
         shutil.rmtree(out, ignore_errors=True)
@@ -118,7 +118,7 @@ def _fit_and_check(figures: Figures, found: list[dict[str, Any]]) -> None:
         ("STARTING_SECONDS", starting, costs.STARTING_SECONDS),
         ("BYTE_NS", byte * 1e9, costs.BYTE_NS),
     ):
-        figures.show(f"cost.constant.{name}", float(constant), "in force", now)
+        figures.show(f"cost.release.constant.{name}", float(constant), "in force", now)
     predicted = {
         "making rows": float(np.dot(making[2], (draw, value))) * 1e-9,
         "fitting": float(fitting[2][0] * fit),
@@ -132,8 +132,10 @@ def _fit_and_check(figures: Figures, found: list[dict[str, Any]]) -> None:
         "publishing": cpu["publishing"][2],
     }
     for stage, seconds in predicted.items():
-        figures.show(f"cost.check.{stage.replace(' ', '-')}", seconds / real[stage], "measured seconds", real[stage])
-    figures.show("cost.check.total", sum(predicted.values()) / sum(real.values()), "measured", sum(real.values()))
+        name = f"cost.release.check.{stage.replace(' ', '-')}"
+        figures.show(name, seconds / real[stage], "measured seconds", real[stage])
+    total = sum(real.values())
+    figures.show("cost.release.check.total", sum(predicted.values()) / total, "measured", total)
     _show_model(figures, found[2], plans[2])
 
 
@@ -141,13 +143,14 @@ def _show_model(figures: Figures, third: dict[str, Any], plan: Planned) -> None:
     """What the constants in force say of the third size."""
     model = costs.estimate_release(plan.spec, plan.plan, third["rows"])
     assert model is not None
-    figures.show("cost.model.cpu_seconds", model.cpu_seconds / third["total"]["cpu"], "measured", third["total"]["cpu"])
-    figures.show("cost.model.peak_mb", model.peak_mb / third["total"]["peak_mb"], "measured", third["total"]["peak_mb"])
-    figures.show("cost.model.output_mb", model.output_mb * 1e6 / third["bytes"], "measured", third["bytes"] / 1e6)
+    total, name = third["total"], "cost.release.model"
+    figures.show(f"{name}.cpu_seconds", model.cpu_seconds / total["cpu"], "measured", total["cpu"])
+    figures.show(f"{name}.peak_mb", model.peak_mb / total["peak_mb"], "measured", total["peak_mb"])
+    figures.show(f"{name}.output_mb", model.output_mb * 1e6 / third["bytes"], "measured", third["bytes"] / 1e6)
     measured = {**third["stages"], "making rows": third["stages"]["making parts"]}
     for stage in model.stages:
         if stage.stage in ("counting", "measuring", "fitting", "making rows", "publishing"):
-            name, real = f"cost.model.{stage.stage.replace(' ', '-')}", measured[stage.stage]
+            name, real = f"cost.release.model.{stage.stage.replace(' ', '-')}", measured[stage.stage]
             figures.show(f"{name}.cpu_seconds", stage.cpu_seconds / real["cpu"], "measured", real["cpu"])
             figures.show(f"{name}.peak_mb", stage.peak_mb / real["peak_mb"], "measured", real["peak_mb"])
 

@@ -21,14 +21,14 @@ from understudy.pipelines.table.coding.encode import code_type
 from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.domain import TableDomain
 
-CODED_NS, PLAIN_NS = 5.5, 12.5
+CODED_NS, PLAIN_NS = 3.5, 8.0
 """Reading and encoding one value of a column that Parquet keeps as dictionary codes, and of any other (numbers of many
 values; truths, which are bits)."""
 
 CODED_VALUES = 1 << 16
 """Parquet writers keep columns of about so many different values as dictionary codes."""
 
-JOINT_NS, SPARSE_NS = 0.9, 120.0
+JOINT_NS, SPARSE_NS = 1.75, 120.0
 """Adding one row to one joint table, in cache or as sorted cell numbers."""
 
 HASH_NS, RANK_NS = 90.0, 150.0

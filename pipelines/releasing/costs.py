@@ -26,7 +26,7 @@ from understudy.pipelines.table.in_parts import sizes_of
 
 STARTING_SECONDS = 5.2
 """Importing Arrow, numba and Great Expectations; an orchestrator's own start comes on top."""
-NUMBER_NS = 900.0
+NUMBER_NS = 300.0
 """Drawing the noise of one number, and what is done with it until rows are fitted."""
 FIT_NS = 16.2
 """Of a unit of `redraw_units` in the fit: four redraws, then sweeps until little moves."""
