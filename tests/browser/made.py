@@ -82,6 +82,8 @@ def make_pages(base: Path, care: bool = False) -> Place:
         place.run("evidence", release, place.pages / f"evidence-{name}")
     place.run("plan", base / "hostile.yaml", "--html", place.pages / "plan.html")
     place.run("plan", base / "leftward.yaml", "--html", place.pages / "plan-leftward.html")
+    if care:
+        place.run("plan", base / "clinic-visits.yaml", "--html", place.pages / "plan-clinic.html")
     compared = "clinic-visits" if care else "hostile"
     found = compare_release(load_spec(base / f"{compared}.yaml"), base, str(base / "releases" / compared))
     place.keep("compare.html", page_of(found))

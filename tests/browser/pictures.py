@@ -31,6 +31,10 @@ PICTURES = {
         "card-pictures.html", View(DESKTOP), 1300, "Pictures: what repeats, what is blurred"
     ),
     "evidence": Picture("evidence-clinic/evidence.html", View(DESKTOP), 1100),
+    "plan": Picture("plan-clinic.html", View(DESKTOP), 1200),
+    "catalogue": Picture("../releases/index.html", View(DESKTOP), 520),
+    "ledger": Picture("ledger.html", View(DESKTOP), 1100, "Accounts"),
+    "comparison": Picture("compare.html", View(DESKTOP), 1200),
 }
 SECTION = (
     "title => [...document.querySelectorAll('h2')].find(each => each.textContent === title).parentElement.offsetTop"
@@ -48,7 +52,7 @@ def draw(to: Path, only: Sequence[str]) -> None:
                 clip = {"x": 0, "y": top, "width": picture.view.width, "height": picture.height}
                 opened.page.screenshot(path=str(to / f"{name}.png"), clip=clip, full_page=True)
 
-            browser.do((place.pages / picture.page).as_uri(), shoot, picture.view)
+            browser.do((place.pages / picture.page).resolve().as_uri(), shoot, picture.view)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 
 import pyarrow as pa
 import pytest
@@ -107,3 +110,39 @@ def test_connections_of_one_address_read_the_catalogue_of_types_once(
         with closing(PostgresSource(Address.of(warehouse.uri), f"{warehouse.schema}.many")) as source:
             assert sum(batch.num_rows for part in source.parts() or [] for batch in part.read(["i"])) == 2000
     assert len(opened) == 1
+
+
+def test_connections_of_one_address_are_opened_and_closed_one_at_a_time(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver counts them without a lock: a count that is lost makes every later close of the process fail."""
+    import adbc_driver_manager
+
+    alone, crowds = threading.Lock(), []
+
+    class Watched(adbc_driver_manager.AdbcConnection):
+        def __init__(self, database: object) -> None:
+            with watched():
+                super().__init__(database)
+
+        def close(self) -> None:
+            with watched():
+                super().close()
+
+    @contextmanager
+    def watched() -> Iterator[None]:
+        crowds.append(not alone.acquire(blocking=False))
+        time.sleep(0.002)
+        yield
+        if alone.locked():
+            alone.release()
+
+    monkeypatch.setattr(adbc_driver_manager, "AdbcConnection", Watched)
+    monkeypatch.setattr(postgresql, "PAGES_A_PART", 1)
+    warehouse.execute("CREATE TABLE many AS SELECT i FROM generate_series(1, 2000) AS i")
+    address = Address.of(warehouse.uri)
+    with closing(PostgresSource(address, f"{warehouse.schema}.many")) as source, ThreadPoolExecutor(4) as threads:
+        read = threads.map(lambda part: sum(batch.num_rows for batch in part.read(["i"])), source.parts() or [])
+        assert sum(read) == 2000
+    assert len(crowds) > 6
+    assert not any(crowds)

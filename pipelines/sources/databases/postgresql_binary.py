@@ -83,7 +83,8 @@ def binary_rows(
         problem = explained(error, database, SourceError, DOING, connection is None)
     finally:
         if connection is not None:
-            connection.close()
+            with _one_at_a_time:
+                connection.close()
     if problem is not None:
         raise problem
 
@@ -93,17 +94,18 @@ def _connection(conninfo: str) -> Any:
     is seconds where there are thousands of tables, so a process does it once for each address."""
     from adbc_driver_manager import AdbcConnection, dbapi
 
-    with _opening:
+    with _one_at_a_time:
         key = sha256(conninfo.encode()).digest()
         if key not in _databases:
             import adbc_driver_postgresql
 
             _databases[key] = adbc_driver_postgresql.connect(conninfo)
-        database = _Shared(_databases[key])
-    return dbapi.Connection(database, AdbcConnection(_databases[key]))
+        return dbapi.Connection(_Shared(_databases[key]), AdbcConnection(_databases[key]))
 
 
-_opening = threading.Lock()
+_one_at_a_time = threading.RLock()
+"""Held while a connection opens or closes. The driver counts those of a database without a lock of its own: two threads
+at once can lose a count, and then every later close fails. A thread may collect a reader while it opens another."""
 _databases: dict[bytes, Any] = {}
 
 
