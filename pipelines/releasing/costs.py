@@ -30,11 +30,11 @@ NUMBER_NS = 300.0
 """Drawing the noise of one number, and what is done with it until rows are fitted."""
 FIT_NS = 15.8
 """Of a unit of `redraw_units` in the fit: four redraws, then sweeps until little moves."""
-DRAW_NS = 1.3
+DRAW_NS = 2.0
 """Of the same unit in a part: one redraw, and closing what gaps are left."""
 NORMAL_NS = 110.0
 """One value of a row that the gaussian method draws."""
-VALUE_NS = 250.0
+VALUE_NS = 200.0
 """One value decoded, encoded, checked, counted and packed."""
 BYTE_NS = 3.0
 """One byte hashed, twice, and flushed."""
