@@ -4,8 +4,10 @@
 
 `--against` is the interpreter of another checkout (the commit to beat). Both read every row of a table of
 `--rows` rows, part by part on two threads, three times in turns; the fastest counts. Figures
-`warehouses.postgresql.<columns>.seconds` (with the other's beside it) and `.cpu_seconds` (of the reading process alone:
-the server's work is the same for both), for three numbers, four texts, and ten columns of every kind.
+`warehouses.postgresql.<columns>.seconds` (with the other's beside it), `.cpu_seconds` of the reading process,
+`.server_cpu_seconds` and `.both_cpu_seconds` of the two together (half of which is what two idle cores would take),
+for three numbers, four texts, and ten columns of every kind. Beside them `.floor_cpu_seconds`: of the server and of
+psql that COPY the same columns as text to nowhere, so that no value is looked at.
 
     python -m benchmarks warehouses --data /tmp --only warehouses.mariadb --rows 1e7
 
@@ -23,6 +25,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
+
+import psutil
 
 from benchmarks.pushdown import _server as postgresql_server
 from benchmarks.support.figures import Figures
@@ -75,11 +80,12 @@ def run(args: argparse.Namespace) -> None:
     if not figures.wants("warehouses.postgresql"):
         return
     with postgresql_server(args.postgresql) as address, psycopg.connect(address, autocommit=True) as connection:
+        server = psutil.Process(connection.info.backend_pid).parent()
         connection.execute(_MADE.replace("%s", str(int(args.rows))))
         try:
             connection.execute(f"VACUUM ANALYZE {TABLE}")
             for name, columns in COLUMNS.items():
-                _compare(figures, name, columns, address, args)
+                _compare(figures, name, columns, address, server, args)
         finally:
             connection.execute(f"DROP TABLE {TABLE}")
 
@@ -135,28 +141,76 @@ def _mariadb(figures: Figures, rows: int) -> None:
             server.wait(60)
 
 
-def _compare(figures: Figures, name: str, columns: list[str], address: str, args: argparse.Namespace) -> None:
+@dataclass(frozen=True)
+class Reading:
+    """Of one way to read all rows: by the clock, and CPU seconds of who reads and of the server."""
+
+    seconds: float
+    cpu_seconds: float
+    server_cpu_seconds: float
+
+    @property
+    def both_cpu_seconds(self) -> float:
+        return self.cpu_seconds + self.server_cpu_seconds
+
+
+UNITS = ("seconds", "cpu_seconds", "server_cpu_seconds", "both_cpu_seconds")
+
+
+def _compare(
+    figures: Figures, name: str, columns: list[str], address: str, server: psutil.Process, args: argparse.Namespace
+) -> None:
     if not figures.wants(f"warehouses.postgresql.{name}"):
         return
-    ours, theirs = [], []
+    ours, theirs, floors = [], [], []
     for _ in range(args.repeat):
-        ours.append(_read(sys.executable, address, columns, int(args.rows)))
+        ours.append(_read(sys.executable, address, columns, int(args.rows), server))
         if args.against:
-            theirs.append(_read(args.against, address, columns, int(args.rows)))
-    for place, unit in enumerate(("seconds", "cpu_seconds")):
-        here = min(run[place] for run in ours)
-        there = min((run[place] for run in theirs), default=None)
+            theirs.append(_read(args.against, address, columns, int(args.rows), server))
+        floors.append(_copied(address, columns, server))
+    for unit in UNITS:
+        here = min(getattr(run, unit) for run in ours)
+        there = min((getattr(run, unit) for run in theirs), default=None)
         beside = () if there is None else ("the other", there)
         figures.show(f"warehouses.postgresql.{name}.{unit}", here, *beside)
         if there is not None:
             figures.show(f"warehouses.postgresql.{name}.{unit}.ratio", there / here)
+    floor = min(each.both_cpu_seconds for each in floors)
+    figures.show(f"warehouses.postgresql.{name}.floor_cpu_seconds", floor)
+    if theirs:
+        figures.show(
+            f"warehouses.postgresql.{name}.floor_cpu_seconds.ratio",
+            min(each.both_cpu_seconds for each in theirs) / floor,
+        )
 
 
-def _read(python: str, address: str, columns: list[str], rows: int) -> tuple[float, float]:
-    """Wall and processor seconds of one reading, in a process of its own."""
-    command = [python, "-c", _READER, address.replace("postgres:@", "postgres@"), TABLE, json.dumps(columns)]
+def _read(python: str, address: str, columns: list[str], rows: int, server: psutil.Process) -> Reading:
+    """One reading, in a process of its own."""
+    command = [python, "-c", _READER, _plain(address), TABLE, json.dumps(columns)]
+    before = _served(server)
     answer = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ}, cwd="/")
     found, wall, cpu = json.loads(answer.stdout.splitlines()[-1])
     if found != rows:
         raise AssertionError(f"{found} rows of {rows} were read")
-    return wall, cpu
+    return Reading(wall, cpu, _served(server) - before)
+
+
+def _copied(address: str, columns: list[str], server: psutil.Process) -> Reading:
+    """The same columns as text to nowhere, by psql."""
+    before, spent, started = _served(server), os.times(), time.perf_counter()
+    asked = f"COPY {TABLE} ({', '.join(columns)}) TO STDOUT"
+    subprocess.run(["psql", "-X", "-q", "-c", asked, _plain(address)], check=True, stdout=subprocess.DEVNULL)
+    wall, now = time.perf_counter() - started, os.times()
+    cpu = now.children_user + now.children_system - spent.children_user - spent.children_system
+    return Reading(wall, cpu, _served(server) - before)
+
+
+def _plain(address: str) -> str:
+    return address.replace("postgres:@", "postgres@")
+
+
+def _served(server: psutil.Process) -> float:
+    """CPU seconds of all connections that have ended."""
+    time.sleep(0.3)  # until the last of them has
+    times = server.cpu_times()
+    return float(times.children_user + times.children_system)

@@ -35,20 +35,21 @@ def generate(measured: Measurement, planned: Planned, approval: Approval, books:
             books.generators,
             progress=progress,
             place_of=parts_beside(planned.spec, approval.mids, books, base),
-            workers=_workers(planned.spec),
+            workers=_workers(planned),
         )
     report_samples(planned.spec, synthetic)
     fault_point("after_generate")
     return synthetic
 
 
-def _workers(spec: ReleaseSpec) -> Workers:
+def _workers(planned: Planned) -> Workers:
     """Who makes the parts of a large table: threads of this process or, where the spec says so, Dask's workers."""
+    spec = planned.spec
     if spec.compute.engine != "dask":
         return by_threads
     from understudy.tasks.engines.dask_making import by_dask
 
-    return by_dask(scheduler_of(spec, Policy.from_environment()))
+    return by_dask(scheduler_of(spec, Policy.from_environment()), type(planned.method).__module__)
 
 
 def device_tags(spec: ReleaseSpec) -> set[str]:

@@ -2,18 +2,20 @@
 
 `python -m benchmarks.support.large FOLDER ROWS COLUMNS OUT` makes what is missing of the table and prints one JSON
 line: CPU seconds, wall seconds and peak memory of every stage, and of writing the published rows again with pyarrow.
+With `maker` among the options it ends where parts would be made, and what makes them lies in that file.
 """
 
 from __future__ import annotations
 
 import json
+import pickle
 import resource
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -81,17 +83,25 @@ def _column(kind: str, drawn: np.ndarray) -> pa.Array:
             return pa.array(np.round(np.clip(75 + 15 * drawn, 30, 200), 1))
 
 
-def make_table(folder: Path, rows: int, columns: int) -> Path:
-    """The folder of its Parquet files; those that are there already are not made again."""
-    place = folder / f"large-{rows}x{columns}"
+def make_table(folder: Path, rows: int, columns: int, own: int | None = None) -> Path:
+    """The folder of its Parquet files; those that are there already are not made again. Of `own` files on they are the
+    first ones once more, under other names: for who reads them they are as good as new ones."""
+    place = folder / f"large-{rows}x{columns}{'' if own is None else f'-own-{own}'}"
     place.mkdir(parents=True, exist_ok=True)
     for number, start in enumerate(range(0, rows, FILE_ROWS)):
         file = place / f"{number:05d}.parquet"
-        if not file.exists():
+        if own is not None and number >= own:
+            if not file.exists():
+                file.hardlink_to(place / f"{number % own:05d}.parquet")
+        elif not file.exists():
             partial = file.with_suffix(".partial")
             pq.write_table(rows_of(min(FILE_ROWS, rows - start), columns, number), partial, compression="zstd")
             partial.replace(file)
     return place
+
+
+class OnlyFitted(Exception):
+    """The maker of the parts was asked for, and none of them."""
 
 
 @dataclass
@@ -118,13 +128,17 @@ class TimedCounts:
 
 def measured_release(folder: Path, rows: int, columns: int, out: Path, **options: str) -> dict[str, Any]:
     """In a process of its own, whose peak is the release's."""
-    make_table(folder, rows, columns)
+    make_table(folder, rows, columns, _own(options))
     arguments = [str(folder), str(rows), str(columns), str(out), json.dumps(options)]
     run = subprocess.run(
         [sys.executable, "-m", "benchmarks.support.large", *arguments], check=True, stdout=subprocess.PIPE, text=True
     )
     found: dict[str, Any] = json.loads(run.stdout.strip().splitlines()[-1])
     return found
+
+
+def _own(options: dict[str, str]) -> int | None:
+    return int(options["own"]) if "own" in options else None
 
 
 def _release(folder: Path, rows: int, columns: int, out: Path, options: dict[str, str]) -> dict[str, Any]:
@@ -154,7 +168,7 @@ def _release(folder: Path, rows: int, columns: int, out: Path, options: dict[str
         from understudy.pipelines.sources.memory import ArrowSource
         from understudy.pipelines.spec.reading import spec_of
 
-    source = make_table(folder, rows, columns)
+    source = make_table(folder, rows, columns, _own(options))
     home = out / "home"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -189,19 +203,22 @@ def _release(folder: Path, rows: int, columns: int, out: Path, options: dict[str
     def fitted(maker: Any, numbers: Any) -> Any:
         started[:] = [_cpu(), time.perf_counter(), _peak_mb()]
         _forget_peak()
-        if "scheduler" in options:
-            from understudy.tasks.engines.dask_making import by_dask
-
-            return by_dask(options["scheduler"])(maker, numbers)
+        if "maker" in options:
+            Path(options["maker"]).write_bytes(pickle.dumps(maker.elsewhere()))
+            raise OnlyFitted
         return by_threads(maker, numbers)
 
     begun = (_cpu(), time.perf_counter())
     _forget_peak()
     places = parts_beside(spec, approval.mids, books, out)
-    synthetic = generate_rows(measured, planned, books.generators, place_of=places, workers=fitted)
+    synthetic = None
+    with suppress(OnlyFitted):
+        synthetic = generate_rows(measured, planned, books.generators, place_of=places, workers=fitted)
     ended = (_cpu(), time.perf_counter())
     between = started if started[0] else [*ended, _peak_mb()]
     stages["fitting"] = Stage(between[0] - begun[0], between[1] - begun[1], between[2])
+    if synthetic is None:
+        return {"rows": wanted, "columns": columns, "stages": {name: vars(each) for name, each in stages.items()}}
     stages["making parts"] = Stage(ended[0] - between[0], ended[1] - between[1], _peak_mb())
     with stage("validating"):
         from understudy.tasks.engines.expectations import expectations_failed

@@ -21,8 +21,10 @@ import pyarrow.parquet as pq
 
 from understudy.pipelines.drafting.arrow_schema import arrow_columns
 from understudy.pipelines.drafting.facts import ColumnFacts, TableFacts
+from understudy.pipelines.drafting.folders import named_by_folders, named_files, parquet_files
 from understudy.pipelines.errors import SourceError, SpecError
 from understudy.pipelines.sources.files.csv_file import MOST_HEADER_BYTES, csv_header
+from understudy.pipelines.sources.files.csv_folder import csv_files
 from understudy.pipelines.sources.opening import kind_of, open_source
 from understudy.pipelines.spec.address import Address
 from understudy.pipelines.spec.dialect import CsvDialect
@@ -67,23 +69,49 @@ def _file_facts(path: Path, table: str | None, beside: Path) -> TableFacts:
     name, suffix = path.name.lower(), path.suffix.lower()
     if suffix in _DUCKDB:
         return _duckdb(path, table, beside)
-    if not path.exists():
+    named = named_files(path)
+    if named is None and not path.exists():
         raise SpecError(f"there is no file or directory {path}", "check the path")
     if table is not None:
         raise SpecError("--table is for databases; a file is one table", "leave --table out")
+    if named is not None:
+        return _csv_facts(path, path.parent, named, beside)
+    if path.is_dir():
+        return _folder_facts(path, beside)
     if name.endswith(CSV_SUFFIXES):
-        names, delimiter = csv_columns(path)
-        columns = tuple(ColumnFacts(name) for name in names)
-        return TableFacts(columns, f"the header of {path.name}", spec_path(path, beside), delimiter=delimiter)
+        return _csv_facts(path, path.parent, [path], beside)
     if suffix in _ARROW:
         return TableFacts(arrow_columns(_arrow_schema(path)), f"the Arrow schema of {path.name}")
-    footer = _first_parquet(path) if path.is_dir() else path if suffix in _PARQUET else None
-    if footer is not None:
-        schema = _parquet_schema(footer)
+    if suffix in _PARQUET:
+        schema = _parquet_schema(path)
         return TableFacts(arrow_columns(schema), f"the schema of {path.name}", spec_path(path, beside))
-    raise SpecError(
+    raise _unreadable(path)
+
+
+def _folder_facts(folder: Path, beside: Path) -> TableFacts:
+    """Beside Parquet files those of CSV are not looked at."""
+    if files := parquet_files(folder):
+        schema = _parquet_schema(files[0])
+        for name in named_by_folders(folder, files, schema.names):
+            schema = schema.append(pa.field(name, pa.string()))
+        return TableFacts(arrow_columns(schema), f"the schema of {folder.name}", spec_path(folder, beside))
+    if found := csv_files(folder):
+        return _csv_facts(folder, folder, found, beside)
+    raise _unreadable(folder)
+
+
+def _csv_facts(path: Path, folder: Path, files: list[Path], beside: Path) -> TableFacts:
+    """Of one file or of several below a folder, which have the same columns. Without types: all of it is text."""
+    names, delimiter = csv_columns(files[0])
+    more = [] if files == [path] else named_by_folders(folder, files, names)
+    columns = tuple(ColumnFacts(name) for name in [*names, *more])
+    return TableFacts(columns, f"the header of {files[0].name}", spec_path(path, beside), delimiter=delimiter)
+
+
+def _unreadable(path: Path) -> SpecError:
+    return SpecError(
         f"{path} is not a table whose catalogue init can read",
-        "name a .csv or .parquet file, a folder of .parquet files, a .duckdb file or a database with --table, or a "
+        "name a .csv or .parquet file, a folder of either, a .duckdb file or a database with --table, or a "
         "contract (ODCS, dbt, JSON Schema, Frictionless, SDV)",
     )
 
@@ -132,16 +160,6 @@ def _arrow_schema(path: Path) -> pa.Schema:
     except (pa.ArrowException, OSError):
         pass
     raise SourceError(f"{path} is no Arrow IPC file", "check the path and the file")
-
-
-def _first_parquet(folder: Path) -> Path | None:
-    hidden = (".", "_")
-    files = (
-        file
-        for file in sorted(folder.rglob("*.parquet"))
-        if file.is_file() and not any(part.startswith(hidden) for part in file.relative_to(folder).parts)
-    )
-    return next(files, None)
 
 
 def _duckdb(path: Path, table: str | None, beside: Path) -> TableFacts:
@@ -204,7 +222,9 @@ def spec_path(path: Path, beside: Path) -> str:
 
 
 def spec_name(facts: TableFacts, typed: str) -> str:
-    """What release, account and file are called: after the table, else after the file."""
+    """What release, account and file are called: after the table, else after the file or folder."""
     table = (facts.table or facts.called).rpartition(".")[2]
-    word = table or re.sub(r"(\.csv)?\.[A-Za-z0-9]+$", "", Path(typed.rstrip("/")).name)
+    path = Path(typed.rstrip("/"))
+    named = path.parent if path.name.startswith("*.") else path
+    word = table or re.sub(r"(\.csv)?\.[A-Za-z0-9]+$", "", named.name)
     return re.sub(r"[^a-z0-9._-]+", "-", word.lower()).strip("-._")[:100] or "table"

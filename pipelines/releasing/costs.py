@@ -24,11 +24,11 @@ from understudy.pipelines.table.columns import DomainColumn
 from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.in_parts import sizes_of
 
-STARTING_SECONDS = 5.2
+STARTING_SECONDS = 5.7
 """Importing Arrow, numba and Great Expectations; an orchestrator's own start comes on top."""
-NUMBER_NS = 900.0
+NUMBER_NS = 300.0
 """Drawing the noise of one number, and what is done with it until rows are fitted."""
-FIT_NS = 16.2
+FIT_NS = 15.8
 """Of a unit of `redraw_units` in the fit: four redraws, then sweeps until little moves."""
 DRAW_NS = 2.0
 """Of the same unit in a part: one redraw, and closing what gaps are left."""
@@ -36,7 +36,7 @@ NORMAL_NS = 110.0
 """One value of a row that the gaussian method draws."""
 VALUE_NS = 200.0
 """One value decoded, encoded, checked, counted and packed."""
-BYTE_NS = 3.5
+BYTE_NS = 3.0
 """One byte hashed, twice, and flushed."""
 LANES = 8
 TABLE_STEPS = 2

@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.warehouse import Warehouse
-from understudy.pipelines.drafting.catalogue import csv_columns, table_facts
+from understudy.pipelines.drafting.catalogue import csv_columns, spec_name, table_facts
 from understudy.pipelines.errors import UnderstudyError
 from understudy.pipelines.sources.databases.duckdb_table import DuckDBSource
 from understudy.pipelines.sources.databases.postgresql import PostgresSource
+from understudy.pipelines.sources.files.parquet import ParquetSource
 from understudy.pipelines.spec.address import Address
 
 HEADER = b'age,sex,"a, b",email\r\n'
@@ -59,6 +60,34 @@ def test_a_gzipped_csv_file_may_end_in_garbage(tmp_path: Path) -> None:
     whole = gzip.compress(HEADER + os.urandom(2_000_000))
     path.write_bytes(whole[:200_000])
     assert csv_columns(path) == (["age", "sex", "a, b", "email"], ",")
+
+
+def test_a_folder_of_csv_files_is_drafted_from_one_header_and_the_names_of_its_folders(tmp_path: Path) -> None:
+    for month, name, content in (
+        ("2026-01", "a.csv.gz", gzip.compress(HEADER + os.urandom(1000))),
+        ("2026-02", "b.csv", HEADER),
+        ("2026-03", "_log.csv", b"nothing\n"),
+    ):
+        (tmp_path / "visits" / f"month={month}").mkdir(parents=True)
+        (tmp_path / "visits" / f"month={month}" / name).write_bytes(content)
+    for typed, uri in (("visits", "visits"), ("visits/*.csv", "visits/*.csv")):
+        facts = table_facts(str(tmp_path / typed), None, tmp_path)
+        assert [column.name for column in facts.columns] == ["age", "sex", "a, b", "email", "month"]
+        assert facts.uri == uri
+        assert spec_name(facts, typed) == "visits"
+        assert "2026" not in str(facts)
+    with pytest.raises(UnderstudyError, match="holds no"):
+        table_facts(str(tmp_path / "visits" / "*.csv.zst"), None, tmp_path)
+
+
+def test_folders_of_parquet_files_that_are_columns_are_drafted(tmp_path: Path) -> None:
+    for ward in ("A", "B"):
+        (tmp_path / "visits" / f"ward={ward}" / "month=1").mkdir(parents=True)
+        ages = pa.table({"age": [1, 2], "month": ["1", "2"]})
+        pq.write_table(ages, tmp_path / "visits" / f"ward={ward}" / "month=1" / "x.parquet")
+    facts = table_facts(str(tmp_path / "visits"), None, tmp_path)
+    assert [column.name for column in facts.columns] == ["age", "month", "ward"]  # `month` is in the files
+    assert [column.name for column in facts.columns] == ParquetSource(tmp_path / "visits").schema().names
 
 
 def parquet(path: Path, ages: list[int]) -> Path:

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.publishing.openlineage import check_event
+from tests.publishing.openlineage_spec import folder_of_the_schema, require_official
 from understudy.pipelines.drafting.contracts import dbt as dbt_reader
 from understudy.pipelines.drafting.contracts import odcs as odcs_reader
 from understudy.pipelines.publishing.lineage.contracts import CONTRACT, SOURCES, contract_files
@@ -69,6 +70,49 @@ def test_openlineage_takes_every_event(spec: ReleaseSpec, manifest: Manifest, tm
         made = check_event(event)
         assert made.run.runId == RUN
         assert made.job.name == "visits"
+
+
+def test_the_official_schema_takes_every_event_where_it_is_at_hand(
+    spec: ReleaseSpec, manifest: Manifest, tmp_path: Path
+) -> None:
+    folder = folder_of_the_schema()
+    if folder is None:
+        pytest.skip("UNDERSTUDY_OPENLINEAGE_SPEC does not name the folder `spec` of a checkout of OpenLineage")
+    for event in (
+        start_event(spec, tmp_path, RUN),
+        complete_event(spec, tmp_path, RUN, manifest, "0" * 64),
+        fail_event(spec.name, RUN, "SourceError"),
+    ):
+        assert require_official(event, folder) > 0
+
+
+def test_what_a_schema_of_openlineage_forbids_is_found(tmp_path: Path) -> None:
+    """On a schema of the same make: a core that facets refer to by another version's address."""
+    core, facets = "https://openlineage.io/spec/2-0-2/OpenLineage.json", "https://openlineage.io/spec/facets/1-0-1"
+    dated = {"eventTime": {"type": "string", "format": "date-time"}}
+    based = {"type": "object", "required": ["_producer", "_schemaURL"]}
+    told = {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]}
+    error = {"allOf": [{"$ref": f"{core.replace('2-0-2', '1-0-2')}#/$defs/RunFacet"}, told]}
+    written = {
+        "OpenLineage.json": {"$id": core, "$defs": {"RunEvent": {"properties": dated}, "RunFacet": based}},
+        "facets/ErrorMessageRunFacet.json": {
+            "$id": f"{facets}/ErrorMessageRunFacet.json",
+            "$defs": {"ErrorMessageRunFacet": error},
+        },
+    }
+    (tmp_path / "facets").mkdir()
+    for name, schema in written.items():
+        meta = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+        (tmp_path / name).write_text(json.dumps(meta | schema))
+    assert require_official(fail_event("visits", RUN, "ValueError"), tmp_path) == 1
+    for broken in ("message", "_producer", "eventTime"):
+        event = fail_event("visits", RUN, "ValueError")
+        if broken == "eventTime":
+            event[broken] = 7
+        else:
+            del event["run"]["facets"]["errorMessage"][broken]
+        with pytest.raises(AssertionError, match=broken):
+            require_official(event, tmp_path)
 
 
 def test_what_openlineage_would_not_take_is_found(spec: ReleaseSpec, tmp_path: Path) -> None:

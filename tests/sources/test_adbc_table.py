@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import sqlglot
+from sqlglot import exp
 
 pytest.importorskip("adbc_driver_sqlite")
 
@@ -37,6 +39,12 @@ class ByAdbc(AdbcTable):
     driver = "adbc_driver_sqlite"
     extra = "adbc"
 
+    def now(self) -> exp.Expr | None:
+        return None
+
+    def as_of(self, table: exp.Table, moment: str) -> exp.Table:
+        raise AssertionError("SQLite keeps no earlier states")
+
     def options(self, address: str) -> Mapping[str, str]:
         return {"uri": address}
 
@@ -44,6 +52,17 @@ class ByAdbc(AdbcTable):
         import adbc_driver_sqlite
 
         return adbc_driver_sqlite.connect(**options)  # which takes no others
+
+
+@dataclass(frozen=True)
+class WithStates(ByAdbc):
+    """With a state of the table for each moment, which SQLite is given as a table of its own."""
+
+    def now(self) -> exp.Expr:
+        return sqlglot.parse_one("(SELECT max(moment) FROM moments)", read="sqlite")
+
+    def as_of(self, table: exp.Table, moment: str) -> exp.Table:
+        return exp.to_table(f"visits_{moment}")
 
 
 @pytest.fixture
@@ -74,6 +93,28 @@ def test_rows_without_columns_are_counted(source: ByAdbc) -> None:
     assert sum(batch.num_rows for batch in source.read([])) == 2500
 
 
+def test_every_read_is_of_the_moment_of_the_first_one(source: ByAdbc, tmp_path: Path) -> None:
+    def written(moment: str, rows: int) -> None:
+        with sqlite3.connect(tmp_path / "w.db") as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS moments (moment TEXT)")
+            connection.execute("INSERT INTO moments VALUES (?)", [moment])
+            connection.execute(f"CREATE TABLE visits_{moment} AS SELECT * FROM visits LIMIT {rows}")
+        connection.close()
+
+    def rows(of: AdbcTable) -> int:
+        return sum(batch.num_rows for batch in of.read(["age"]))
+
+    written("a", 10)
+    first = WithStates("WAREHOUSE", "visits")
+    assert rows(first) == 10
+    written("b", 20)
+    assert (rows(first), first.snapshot_id()) == (10, "a")
+    later = WithStates("WAREHOUSE", "visits")
+    assert (later.snapshot_id(), rows(later)) == ("b", 20)
+    assert rows(pickle.loads(pickle.dumps(first))) == 10  # wherever it is read
+    assert source.snapshot_id() is None
+
+
 def test_what_cannot_be_read_is_told_without_a_word_of_the_driver(
     source: ByAdbc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +143,7 @@ def test_a_driver_that_is_not_installed_is_told(
 def asked(kind: type[AdbcTable], columns: list[str]) -> str:
     source = kind("WAREHOUSE", "sales.visits")
     source.__dict__["_catalogued"] = STORED
+    source.__dict__["_moment"] = "2026-11-19 05:00:00.000001"
     return source.query(columns)
 
 
@@ -111,8 +153,11 @@ def test_what_snowflake_is_asked() -> None:
         'SELECT "age" AS "c0", "Ward name" AS "c1", "stay" AS "c2", "again" AS "c3", TO_VARCHAR("charge") AS "c4", '
         'TO_VARCHAR("seen", \'YYYY-MM-DD\') AS "c5", TO_VARCHAR("at", \'YYYY-MM-DD HH24:MI:SS.FF6\') AS "c6", '
         "TO_VARCHAR(CONVERT_TIMEZONE('UTC', \"told\"), 'YYYY-MM-DD HH24:MI:SS.FF6') AS \"c7\", "
-        'NULL AS "c8", NULL AS "c9" FROM "sales"."visits"'
+        'NULL AS "c8", NULL AS "c9" FROM "sales"."visits" '
+        "AT (TIMESTAMP => CAST('2026-11-19 05:00:00.000001 +00:00' AS TIMESTAMPTZ))"
     )
+    now = SnowflakeSource("WAREHOUSE", "visits").now().sql("snowflake")
+    assert now == "TO_VARCHAR(CONVERT_TIMEZONE('UTC', CURRENT_TIMESTAMP()), 'YYYY-MM-DD HH24:MI:SS.FF6')"
     sqlglot.parse_one(sql, read="snowflake")
 
 
@@ -121,8 +166,11 @@ def test_what_bigquery_is_asked() -> None:
     assert sql == (
         "SELECT `age` AS `c0`, CAST(`charge` AS STRING) AS `c1`, CAST(`seen` AS STRING) AS `c2`, "
         "FORMAT_DATETIME('%Y-%m-%d %H:%M:%E6S', `at`) AS `c3`, "
-        "FORMAT_TIMESTAMP('%Y-%m-%d %H:%M:%E6S', `told`, 'UTC') AS `c4` FROM `sales`.`visits`"
+        "FORMAT_TIMESTAMP('%Y-%m-%d %H:%M:%E6S', `told`, 'UTC') AS `c4` FROM `sales`.`visits` "
+        "FOR SYSTEM_TIME AS OF CAST('2026-11-19 05:00:00.000001 +00:00' AS TIMESTAMP)"
     )
+    now = BigQuerySource("WAREHOUSE", "visits").now().sql("bigquery")
+    assert now == "FORMAT_TIMESTAMP('%Y-%m-%d %H:%M:%E6S', CURRENT_TIMESTAMP(), 'UTC')"
     sqlglot.parse_one(sql, read="bigquery")
 
 

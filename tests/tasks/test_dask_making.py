@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from distributed import Client, Future
 
 from tests.dask_cluster import Cluster, dask_cluster
 from tests.object_stores import s3_server
 from tests.releasing.test_parts import fitted
 from understudy.api import Synthesizer
+from understudy.pipelines.errors import SourceError
 from understudy.pipelines.publishing.part_files import FolderOfParts, KeptParts
 from understudy.pipelines.publishing.targets.base import Published, open_target
 from understudy.pipelines.publishing.targets.store_of_parts import StoreOfParts
@@ -24,7 +28,8 @@ from understudy.pipelines.releasing.preparing import prepare_release
 from understudy.pipelines.releasing.recording import publish_recorded
 from understudy.pipelines.table import in_parts
 from understudy.pipelines.table.synthetic import Synthetic
-from understudy.tasks.engines.dask_making import by_dask
+from understudy.tasks.engines import dask_counting, dask_making
+from understudy.tasks.engines.dask_making import LATE_IMPORTS, by_dask
 
 __all__ = ["s3_server"]
 ROWS = 60_000
@@ -92,6 +97,56 @@ def test_workers_that_see_no_folder_hand_their_parts_back_and_find_what_a_killed
     others = made(one, tmp_path / "others", by_dask(cluster.address))
     assert isinstance(others.parts, KeptParts)
     assert others.parts.files == alone.parts.files
+
+
+def test_workers_load_what_they_will_need_before_a_part_is_asked_for(cluster: Cluster) -> None:
+    method = "understudy.pipelines.methods.kernel.method"  # which nothing else here loads
+
+    def loaded() -> list[bool]:
+        with Client(cluster.address) as client:
+            return list(client.run(lambda: all(name in sys.modules for name in (method, *LATE_IMPORTS))).values())
+
+    assert not any(loaded())
+    by_dask(cluster.address, method)
+    until = time.monotonic() + 60
+    while not all(loaded()) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert all(loaded())
+
+
+def test_a_cluster_that_is_gone_stops_no_table_that_needs_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_counting, "CONNECT_SECONDS", 0.2)
+    workers = by_dask("tcp://127.0.0.1:1", "understudy.pipelines.methods.kernel.method")
+    with pytest.raises(SourceError, match="cannot reach the Dask scheduler"):
+        list(workers(Numbered(), [0]))  # type: ignore[type-var]
+
+
+def test_parts_go_to_whoever_is_done_first(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more are handed out than keep each thread busy: a worker that is slow is left with no queue of its own."""
+    waiting: list[int] = []
+    submitted = dask_making._submitted
+
+    def counted(client: Client, maker: Future, numbers: Iterable[int]) -> list[Future]:
+        found = submitted(client, maker, numbers)
+        waiting.append(len(found))
+        return found
+
+    monkeypatch.setattr(dask_making, "_submitted", counted)
+    with Client(cluster.address) as client:
+        threads = sum(client.nthreads().values())
+    numbers = range(4 * threads + 3)
+    assert sorted(by_dask(cluster.address)(Numbered(), numbers)) == list(numbers)
+    assert waiting[0] == 2 * threads
+    assert max(waiting[1:]) == 1
+
+
+class Numbered:
+    """Makes the number of a part."""
+
+    place = None
+
+    def make(self, number: int) -> int:
+        return number
 
 
 def test_a_worker_killed_in_the_middle_costs_time_only_and_rows_are_published_once(

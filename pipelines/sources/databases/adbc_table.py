@@ -5,8 +5,12 @@ to connect to. **Neither has ever been run against its service.** This class is 
 SQLite, what the warehouses are asked is checked as SQL by SQLGlot, and their drivers take the options given here.
 
 No value can make a read fail: whole numbers, floats, truths and texts come as such, and for everything else the
-warehouse is asked for text in a format that no setting of an account changes. Each read is one statement, and whether
-the table changed between two of them is not known. Names reach SQL quoted, and only if the catalogue lists them.
+warehouse is asked for text in a format that no setting of an account changes. Names reach SQL quoted, and only if the
+catalogue lists them.
+
+One state. The warehouse is asked what time it is before the first read, and every read is of the table as it was then
+(time travel): rows that are written, changed or deleted meanwhile take no part. What was dropped for good since, or
+cannot be read as of a moment (BigQuery's views), fails and is charged for nothing.
 
 SQLite itself is not read this way (`sqlite_table`): its driver guesses a column's type from the first rows and fails at
 a later value of another one, which would tell of that value.
@@ -51,6 +55,14 @@ class AdbcTable(SourceBase):
     terms = Terms(table=True, plain=False, hidden_in=frozenset({"env"}))
 
     @abstractmethod
+    def now(self) -> Sql | None:
+        """SQL for the warehouse's own time in UTC, as a text to the microsecond; None if it keeps no earlier states."""
+
+    @abstractmethod
+    def as_of(self, table: exp.Table, moment: str) -> exp.Table:
+        """The table as it was at a moment that `now` told."""
+
+    @abstractmethod
     def options(self, address: str) -> Mapping[str, str]:
         """What the driver is given. Never log, store or raise it."""
 
@@ -78,6 +90,7 @@ class AdbcTable(SourceBase):
     def read(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         fields = [self._field(name) for name in columns]
         schema = pa.schema([_promised(field) for field in fields]).remove_metadata()
+        _ = self._moment
         with Bare(), self._connected() as connection, connection.cursor() as cursor:
             cursor.execute(self.query(columns))
             for batch in cursor.fetch_record_batch():
@@ -86,6 +99,10 @@ class AdbcTable(SourceBase):
                 for start in range(0, batch.num_rows, batch_rows):
                     yield found.slice(start, batch_rows)
 
+    def snapshot_id(self) -> str | None:
+        """The moment of which every read is."""
+        return self._moment
+
     def query(self, columns: Sequence[str]) -> str:
         """What the warehouse is asked for these columns."""
         asked = [
@@ -93,7 +110,10 @@ class AdbcTable(SourceBase):
         ]
         wanted = asked or [exp.alias_(exp.Literal.number(1), "c", quoted=True)]
         schema, _, name = self.table.rpartition(".")
-        return exp.select(*wanted).from_(named(schema, name)).sql(self.dialect)
+        table = named(schema, name)
+        if self._moment is not None:
+            table = self.as_of(table, self._moment)
+        return exp.select(*wanted).from_(table).sql(self.dialect)
 
     def _asked(self, field: pa.Field) -> Sql:
         value: Sql = column_named(field.name)
@@ -113,6 +133,15 @@ class AdbcTable(SourceBase):
         schema, _, name = self.table.rpartition(".")
         with Bare(), self._connected() as connection:
             return connection.adbc_get_table_schema(name, db_schema_filter=schema or None)
+
+    @cached_property
+    def _moment(self) -> str | None:
+        asked = self.now()
+        if asked is None:
+            return None
+        with Bare(), self._connected() as connection, connection.cursor() as cursor:
+            cursor.execute(exp.select(exp.alias_(asked, "moment", quoted=True)).sql(self.dialect))
+            return str(cursor.fetchone()[0])
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
@@ -156,6 +185,15 @@ class SnowflakeSource(AdbcTable):
     driver = "adbc_driver_snowflake"
     extra = "snowflake"
 
+    def now(self) -> Sql:
+        here = exp.CurrentTimestamp()
+        in_utc = exp.Anonymous(this="CONVERT_TIMEZONE", expressions=[exp.Literal.string("UTC"), here])
+        return _formatted(in_utc, "YYYY-MM-DD HH24:MI:SS.FF6")
+
+    def as_of(self, table: exp.Table, moment: str) -> exp.Table:
+        then = exp.HistoricalData(this="AT", kind="TIMESTAMP", expression=_utc(moment))
+        return exp.Table(**{**table.args, "when": then})
+
     def options(self, address: str) -> Mapping[str, str]:
         return {
             "uri": address,
@@ -182,6 +220,15 @@ class BigQuerySource(AdbcTable):
     driver = "adbc_driver_bigquery"
     extra = "bigquery"
 
+    def now(self) -> Sql:
+        how = exp.Literal.string("%Y-%m-%d %H:%M:%E6S")
+        here = exp.CurrentTimestamp()
+        return exp.Anonymous(this="FORMAT_TIMESTAMP", expressions=[how, here, exp.Literal.string("UTC")])
+
+    def as_of(self, table: exp.Table, moment: str) -> exp.Table:
+        then = exp.Version(this="TIMESTAMP", kind="AS OF", expression=_utc(moment))
+        return exp.Table(**{**table.args, "version": then})
+
     def options(self, address: str) -> Mapping[str, str]:
         project, _, dataset = address.partition("/")
         return {
@@ -201,6 +248,10 @@ class BigQuerySource(AdbcTable):
 
 def _formatted(value: Sql, how: str) -> Sql:
     return exp.Anonymous(this="TO_VARCHAR", expressions=[value, exp.Literal.string(how)])
+
+
+def _utc(moment: str) -> Sql:
+    return exp.Cast(this=exp.Literal.string(f"{moment} +00:00"), to=exp.DataType.build("TIMESTAMPTZ"))
 
 
 def _comes_as_it_is(type_: pa.DataType) -> bool:
