@@ -15,7 +15,15 @@ from understudy.pipelines.counting.interactions import Score, groupings, unexpla
 from understudy.pipelines.counting.lifted import Residual, Residuals
 from understudy.pipelines.counting.merging import merged
 from understudy.pipelines.counting.shares import subsets
-from understudy.pipelines.counting.worth import Choice, Scoring, choose_triples, worth_scoring
+from understudy.pipelines.counting.triples import MOST_FOR_SCORES
+from understudy.pipelines.counting.worth import (
+    AFFORDED,
+    MOST_FOR_TRIPLES,
+    Choice,
+    Scoring,
+    choose_triples,
+    worth_scoring,
+)
 
 SIZES = (2, 3, 6, 8, 2)
 ORDERED = (False, True, True, True, False)
@@ -136,6 +144,12 @@ def test_more_rows_make_more_triples_worth_it() -> None:
     few, many = choice_for(codes[:4_000], 2), choice_for(codes, 2)
     assert len(few.triples) < len(many.triples)
     assert set(many.triples) == set(TRIPLES)
+    assert few.part <= many.part == MOST_FOR_TRIPLES  # pairs are asked for, and keep nearly all
+
+
+def test_pairs_never_have_more_than_five_percent_more_noise() -> None:
+    left = 1 - MOST_FOR_SCORES - max(MOST_FOR_TRIPLES, AFFORDED)
+    assert 1 < 1 / math.sqrt(left) < 1.05
 
 
 def test_triples_are_scored_where_rows_and_budget_can_tell_anything_of_them() -> None:
@@ -161,7 +175,7 @@ def test_whatever_the_noisy_numbers_are_a_choice_comes_out(seed: int, total: flo
     scores = scores_of(np.zeros((0, 5), dtype=np.int64), known, std, rng)
     scoring = worth_scoring(known, TRIPLES, std, 0.03)
     assert {triple for triple, _ in scoring.tests} <= set(TRIPLES)
-    assert 0 <= scoring.part < 0.03
+    assert 0 <= scoring.part <= 0.03
     assert bool(scoring.tests) == (scoring.part > 0)
     beyond = unexplained(known, scores)
     assert set(beyond) == set(TRIPLES)
