@@ -26,10 +26,10 @@ from understudy.pipelines.counting.workload import Clique
 
 FloatArray = npt.NDArray[np.float64]
 
-PARTS = (0.005, 0.01, 0.02, 0.035, 0.05, 0.075)
+PARTS = (0.005, 0.01, 0.02, 0.035, 0.05)
 MOST_FOR_TRIPLES = PARTS[-1]
 """Of the budget, that may go to the chosen triples. Pairs are asked for, triples are not: with what scores take, pairs
-never have more than 5% more noise."""
+never have more than 3.5% more noise."""
 
 SHOWS, ENOUGH = 0.25, 0.02
 """Total variation: the weakest interaction that a score must show to be worth having, and that need not be undercut."""
@@ -37,8 +37,8 @@ SHOWS, ENOUGH = 0.25, 0.02
 USEFUL, USED_PART = 0.5, 0.05
 """The most noise, as total variation, that a triple may have if it got so much of the budget alone."""
 
-AFFORDED, GAINED_FOR_LOST = 0.05, 2.0
-"""The part of the budget for which all triples may be had, and how many times what pairs lose must be gained by it."""
+GAINED_FOR_LOST = 2.0
+"""How many times what pairs lose must be gained by having all triples for as much of the budget."""
 
 MOST_FITTED = 600
 """Triples that a copy is fitted to in reasonable time."""
@@ -117,7 +117,7 @@ def choose_triples(
 
     choice = _most_rewarding(found, beyond, error)
     if found.are_affordable(error):
-        return Choice(tuple(dict.fromkeys((*choice.triples, *candidates))), max(choice.part, AFFORDED))
+        return Choice(tuple(dict.fromkeys((*choice.triples, *candidates))), MOST_FOR_TRIPLES)
     return choice
 
 
@@ -140,12 +140,12 @@ class _Candidates:
         """
         if not 0 < len(self.triples) <= MOST_FITTED:
             return False
-        noise = self.unit * math.sqrt(float(self.kept.sum()) / AFFORDED)
+        noise = self.unit * math.sqrt(float(self.kept.sum()) / MOST_FOR_TRIPLES)
         # How far to shrink is itself learned from a table, badly from one of few cells (James & Stein 1961).
         learned = 2 / self.freedom * np.square(np.square(noise)) / (np.square(self.chance) + np.square(noise))
         left = np.minimum(np.sqrt(np.square(_left(self.chance, noise)) + learned), noise)
         gained = float((self.chance - left).mean())
-        return gained > GAINED_FOR_LOST * (pair_error(AFFORDED) - pair_error(0.0))
+        return gained > GAINED_FOR_LOST * (pair_error(MOST_FOR_TRIPLES) - pair_error(0.0))
 
 
 def _most_rewarding(found: _Candidates, beyond: Mapping[Clique, float], pair_error: Callable[[float], float]) -> Choice:

@@ -25,9 +25,6 @@ from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
 
-SHOWN_PART = 0.1
-"""Of the budget, for which the plan says how noisy a chosen triple would be."""
-
 
 def plan_triples(
     spec: ReleaseSpec,
@@ -66,8 +63,10 @@ def triples_lines(triples: TriplesNoise | None) -> tuple[NoiseLine, ...]:
         return ()
     some = triples.candidates[: max(1, round(len(triples.candidates) / 20))]
     shape = tuple(triples.sizes[column] for column in some[-1])
-    chosen = triples.further(Choice(some, SHOWN_PART)).stds[-1] / math.prod(shape) / triples.one
-    return (NoiseLine(f"chosen triples, if {len(some)} get {SHOWN_PART:.0%} of the budget", math.prod(shape), chosen),)
+    chosen = triples.further(Choice(some, MOST_FOR_TRIPLES)).stds[-1] / math.prod(shape) / triples.one
+    return (
+        NoiseLine(f"chosen triples, if {len(some)} get {MOST_FOR_TRIPLES:.0%} of the budget", math.prod(shape), chosen),
+    )
 
 
 def triples_steps(triples: TriplesNoise) -> tuple[str, ...]:
