@@ -28,6 +28,9 @@ Standing = Literal["declared", "guess", "open", "left out"]
 SEVERAL_ROWS = 4
 """Rows of an entity that are kept, if nobody says otherwise and it may have several."""
 
+METHOD = {"name": "privpgd", "marginals": "auto"}
+"""Of new specs. What a spec that says nothing means stays as it was: docs/decisions.md."""
+
 NULL_WORDS = ("?", "NA", "N/A", "NULL", "null", "NaN", "nan")
 _LEFT_OUT: Body = {"type": "text", "action": "drop"}
 _KEY: Body = {"type": "identifier", "action": "drop"}
@@ -103,6 +106,7 @@ class Draft:
                 "delta": self.choices.delta,
             },
             "columns": {column.name: column.body for column in self.columns},
+            "method": dict(METHOD),
             **({"generate": {"rules": rules}} if rules else {}),
             "publish": {"to": "releases"},
         }

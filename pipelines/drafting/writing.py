@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from understudy.pipelines.drafting.draft import Draft, DraftedColumn
+from understudy.pipelines.drafting.draft import METHOD, Draft, DraftedColumn
 from understudy.pipelines.drafting.trees import DraftedTree
 from understudy.pipelines.spec.protection import DiscoverySpec
 
@@ -99,6 +99,7 @@ def _lines(draft: Draft) -> list[str]:
     ]
     for column in draft.columns:
         lines += _column(column)
+    lines.append(f"method: {flow(METHOD)}  # all pairs of columns, and triples that pairs do not explain")
     if draft.orders:
         rules = [{"order": list(pair)} for pair in draft.orders]
         lines += ["generate:", f"  rules: {flow(rules)}  # as the table's CHECKs say"]

@@ -210,7 +210,7 @@ def _coarser(spec: ReleaseSpec, described: DomainColumn, column: ColumnAdvice) -
 
 def _alone(spec: ReleaseSpec, domain: TableDomain, name: str) -> ReleaseSpec | None:
     """All pairs but this column's, where all pairs are measured."""
-    if spec.method.options.get("marginals", "all-2way") != "all-2way" or len(domain.columns) > 40:
+    if spec.method.options.get("marginals", "all-2way") not in ("all-2way", "auto") or len(domain.columns) > 40:
         return None
     others = [other for other in domain.names if other != name]
     pairs = [[one, other] for i, one in enumerate(others) for other in others[i + 1 :]]

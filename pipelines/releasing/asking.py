@@ -150,7 +150,8 @@ def asked_of(measured: Measured | None, manifest: Manifest, rows: Callable[[], p
         more = "it was published by an earlier version" if counted else f"{manifest.method} measures no counts"
         return Asked(None, rows, f"{why}: {more}")
     told = told_of(measured)
-    notes = (CHOSEN,) if manifest.spec.get("method", {}).get("marginals") in ("adaptive", "auto") else ()
+    # The triples of `auto` are not among them: their noise is drawn after they were chosen.
+    notes = (CHOSEN,) if manifest.spec.get("method", {}).get("marginals") == "adaptive" else ()
     if counts_entities(measured.measurement):
         entities = released_entities(measured.measurement)
         return Asked(told, rows, notes=(ENTITIES, *notes), number_of_rows=max(1.0, entities.rows))

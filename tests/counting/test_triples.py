@@ -25,6 +25,7 @@ from understudy.pipelines.counting.residuals import ResidualNoise
 from understudy.pipelines.counting.shares import share_out
 from understudy.pipelines.counting.triples import (
     FURTHER_PART,
+    MOST_CANDIDATES,
     TripleCounts,
     TriplesNoise,
     candidate_triples,
@@ -338,3 +339,10 @@ def test_candidates_are_the_narrowest_that_fit_in_memory(monkeypatch: pytest.Mon
     assert candidate_triples((2, 2, 100_000)) == ()
     monkeypatch.setattr(module, "MOST_CELLS", 90)
     assert candidate_triples(SIZES) == ((0, 2, 3), (0, 1, 2))
+    monkeypatch.setattr(module, "MOST_CANDIDATES", 1)
+    assert candidate_triples(SIZES) == ((0, 2, 3),)
+
+
+def test_all_triples_of_forty_two_columns_are_candidates_and_of_more_as_many() -> None:
+    assert len(candidate_triples((2,) * 42)) == math.comb(42, 3)
+    assert len(candidate_triples((2,) * 60)) == MOST_CANDIDATES

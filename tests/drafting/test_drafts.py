@@ -17,9 +17,12 @@ from understudy.pipelines.drafting.draft import NULL_WORDS, Choices, Draft, draf
 from understudy.pipelines.drafting.facts import ColumnFacts, TableFacts
 from understudy.pipelines.drafting.writing import open_lines, written
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.methods.privpgd.options import privpgd_options
+from understudy.pipelines.releasing.domains import assumed_spec
 from understudy.pipelines.sources.opening import open_source
 from understudy.pipelines.spec.dialect import CsvDialect
 from understudy.pipelines.spec.reading import parse_spec, spec_of
+from understudy.pipelines.table.domain import TableDomain
 
 TODAY = dt.date(2026, 11, 18)
 ADULT = "age,workclass,fnlwgt,education,marital-status,gender,capital-gain,hours-per-week,native-country,income"
@@ -111,6 +114,15 @@ def test_the_draft_of_a_header_can_be_planned_and_names_the_lines_to_fill(tmp_pa
     assert len(open_columns(spec)) == len(spec.columns) == 10
     assert spec.source.csv.nulls[0] == "?"
     assert lines[0] == "# yaml-language-server: $schema=understudy.schema.json"
+
+
+def test_a_new_spec_asks_for_triples_and_one_that_says_nothing_means_what_it_did() -> None:
+    draft = drafted([ColumnFacts("age"), ColumnFacts("smoker", "boolean"), ColumnFacts("ward", values=("A", "B"))])
+    spec = parse_spec(written(draft))
+    assert spec.method == spec_of(draft.tree()).method
+    assert privpgd_options(spec, TableDomain.of(assumed_spec(spec))).marginals == "auto"
+    silent = spec_of({key: said for key, said in draft.tree().items() if key != "method"})
+    assert privpgd_options(silent, TableDomain.of(assumed_spec(silent))).marginals == "all-2way"
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])

@@ -160,7 +160,7 @@ def test_triples_that_were_chosen_answer_questions_about_three_columns(home: Pat
     method = {"name": "privpgd", "marginals": "auto"}
     release = synthesize(table, {**SPEC, "columns": columns, "method": method}, cap=(9, 1e-6), home=home)
     found = release.estimate("share(readmitted) by sex where urgent")
-    assert "chosen by looking" in found.notes[0]
+    assert not any("chosen by looking" in note for note in found.notes)  # tests/inference/test_chosen.py
     for answer, truth in zip(found, (0.95, 0.05), strict=True):
         assert answer.interval is not None
         assert answer.interval.low - 0.1 < truth < answer.interval.high + 0.1

@@ -85,7 +85,7 @@ columns:
   readmitted:  {type: boolean}
 method:
   name: privpgd
-  marginals: all-2way
+  marginals: auto                     # all pairs of columns, and triples that pairs do not explain
 publish:
   to: releases/
 """

@@ -13,20 +13,17 @@ from understudy.pipelines.counting.shares import ResidualWorkload
 from understudy.pipelines.counting.triples import (
     FIRST_PART,
     FURTHER_PART,
-    SCORE_PART,
+    MOST_FOR_SCORES,
     TriplesNoise,
     candidate_triples,
     triples_noise,
 )
-from understudy.pipelines.counting.worth import Choice
+from understudy.pipelines.counting.worth import MOST_FOR_TRIPLES, Choice
 from understudy.pipelines.methods.base import NoiseLine
 from understudy.pipelines.methods.privpgd.options import PrivPGDOptions
 from understudy.pipelines.privacy.relation import Unit
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.table.domain import TableDomain
-
-SHOWN_PART = 0.1
-"""Of the budget, for which the plan says how noisy a chosen triple would be."""
 
 
 def plan_triples(
@@ -66,26 +63,28 @@ def triples_lines(triples: TriplesNoise | None) -> tuple[NoiseLine, ...]:
         return ()
     some = triples.candidates[: max(1, round(len(triples.candidates) / 20))]
     shape = tuple(triples.sizes[column] for column in some[-1])
-    chosen = triples.further(Choice(some, SHOWN_PART)).stds[-1] / math.prod(shape) / triples.one
-    return (NoiseLine(f"chosen triples, if {len(some)} get {SHOWN_PART:.0%} of the budget", math.prod(shape), chosen),)
+    chosen = triples.further(Choice(some, MOST_FOR_TRIPLES)).stds[-1] / math.prod(shape) / triples.one
+    return (
+        NoiseLine(f"chosen triples, if {len(some)} get {MOST_FOR_TRIPLES:.0%} of the budget", math.prod(shape), chosen),
+    )
 
 
 def triples_steps(triples: TriplesNoise) -> tuple[str, ...]:
     return (
         f"count {len(triples.candidates)} triples of columns exactly",
         f"with {FIRST_PART:.0%} of the budget add rounded Gaussian noise to columns and pairs",
-        f"with at most {SCORE_PART:.0%} score triples, over at most {MOST_GROUPS} groups of each column's values: "
+        f"with at most {MOST_FOR_SCORES:.1%} score triples, over at most {MOST_GROUPS} groups of each column's values: "
         "those of which this many rows and this budget can tell anything",
-        f"with {FURTHER_PART:.0%} measure the triples that pairs do not explain, as far as they are "
-        "worth it, and the pairs once more",
+        f"with {FURTHER_PART:.0%} measure the pairs once more and, with at most {MOST_FOR_TRIPLES:.1%} of the budget, "
+        "the triples that they do not explain, as far as they are worth it",
     )
 
 
 def triples_details(triples: TriplesNoise | None) -> dict[str, str]:
     if triples is None:
         return {}
-    most, scores = triples.first.stds[-1] / triples.least_stds[-1], 1 / math.sqrt(1 - SCORE_PART) - 1
+    scores, most = (1 / math.sqrt(1 - part) - 1 for part in (MOST_FOR_SCORES, MOST_FOR_SCORES + MOST_FOR_TRIPLES))
     return {
         "triples": f"{len(triples.candidates)} candidates. The noise of pairs is told for no triple being scored or "
-        f"chosen. Scores add at most {scores:.1%}; all that may go to chosen triples, {most - 1:.0%}"
+        f"chosen. Scores add at most {scores:.1%}, with triples that are chosen at most {most:.1%}"
     }

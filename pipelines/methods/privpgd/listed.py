@@ -267,9 +267,9 @@ def level_pairs(domain: TableDomain, weights: EntityWeights | None) -> list[Cliq
 def level_worth(weights: EntityWeights | None) -> float:
     """What a column by level gets of the budget beside a pair: more levels have more rows in the rare ones.
 
-    Half for three levels, twice for six; chosen on the made table `design` (docs/benchmarks.md).
+    As much up to four levels, twice for six; chosen on the made table `design` (docs/benchmarks.md).
     """
-    return min(max(0.5, len(weights.levels) ** 2 / 18), 2.0) if weights else 1.0
+    return min(max(1.0, len(weights.levels) ** 2 / 18), 2.0) if weights else 1.0
 
 
 def _of_columns(cliques: Sequence[Clique], domain: TableDomain) -> list[Clique]:
