@@ -28,7 +28,8 @@ class Mutant:
     says: str = ""
     """What the failure must say, where it is no plain assertion."""
     also: str = ""
-    """A test of generated neighbours (tests/auditing) that must find it as well, knowing nothing of the bug."""
+    """A test of generated neighbours (tests/auditing), or of whatever else is generated, that must find it as well,
+    knowing nothing of the bug."""
 
     @property
     def tests(self) -> tuple[str, ...]:
