@@ -7,6 +7,7 @@ Hypothesis does not look for a smaller example, and the other cases of a test th
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -20,6 +21,8 @@ settings.register_profile(
 )
 settings.load_profile("planted")
 FEW = "UNDERSTUDY_FEW_EXAMPLES"
+ENDLESS = "UNDERSTUDY_ENDLESS"
+"""Seconds of CPU after which a test is taken to run for ever: the process is ended, whatever it is doing."""
 _failed: set[str] = set()
 
 
@@ -41,6 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if _named(item.nodeid) in _failed:
         pytest.skip("it has failed")
+    signal.setitimer(signal.ITIMER_VIRTUAL, float(os.environ.get(ENDLESS, "0")))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
