@@ -31,6 +31,7 @@ PICTURES = {
         "card-pictures.html", View(DESKTOP), 1300, "Pictures: what repeats, what is blurred"
     ),
     "evidence": Picture("evidence-clinic/evidence.html", View(DESKTOP), 1100),
+    "audit": Picture("audit.html", View(DESKTOP), 1500),
 }
 SECTION = (
     "title => [...document.querySelectorAll('h2')].find(each => each.textContent === title).parentElement.offsetTop"
