@@ -183,6 +183,15 @@ GOLDEN_PARTS = {"patients": 0.2035, "visits": 0.5210, "drugs": 0.2755}
 """By hand: roots of 3 + 3, 15 + 7, 4 + 6 (in order, half as much) and 5 + 6 pairs and columns, over their sum."""
 
 
+def test_the_plan_says_which_noise_is_of_rows_that_follow_each_other() -> None:
+    spec = clinic()
+    told = plan_tree(spec, domains_of(spec))
+    ordered = [number for number, view in enumerate(told.design.views) if view.kind == "order"]
+    assert {line.note for line in told.noise} == {"", "in order"}
+    asked = sum(len(plan.noise_of(told.design, number).asked) for number in ordered)
+    assert [line.note for line in told.noise].count("in order") == asked
+
+
 def test_shares_of_the_spec_are_the_budgets() -> None:
     """A share is of squared noise: sum of |w|^2 / std^2 over a table's residuals, over that of all."""
     spec = spec_of(visits={"share": 0.7})
