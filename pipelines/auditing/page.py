@@ -149,6 +149,11 @@ def _in_short(report: Report) -> list[str]:
             if only.bound.holds
             else "The best attack there is guessed better than the promise allows."
         )
+    else:
+        lines.append(
+            f"Attack 2 was not tried: {only.bound}. Attack 1 does not need that: it compares what enters the noise, "
+            "number by number, with what the noise pays for."
+        )
     return ["\n\n".join(lines), ""]
 
 

@@ -111,6 +111,7 @@ def test_a_page_about_one_spec_says_what_it_means_to_whoever_is_in_the_table() -
     assert "may guess rightly which of two it is" in replaced
     assert "What `kind`, `what`, `paid` can hold is left open" in replaced
     assert "so few releases" not in words(planned_case("privpgd, three columns", "10"), 500)
+    assert "Attack 2 was not tried: OpenDP draws from a source of its own." in words(planned_case("privpgd, opendp"))
 
 
 @pytest.mark.parametrize("case", ["privpgd, quality", "gaussian", "kernel", "tree, many visits"])
