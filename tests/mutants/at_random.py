@@ -21,8 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.mutants.mutant import ROOT, files_about
-from tests.mutants.once import ENDLESS
+from tests.mutants.mutant import ENDLESS, ROOT, files_about
 from tests.mutants.run import AT_ONCE, copy_of_the_tree, ended, plant, start_tests, waited
 
 ENDLESS_AFTER = 120

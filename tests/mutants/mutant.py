@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+ENDLESS = "UNDERSTUDY_ENDLESS"
+"""Names the seconds of CPU after which a test is taken to run for ever: its process is ended, whatever it is doing."""
 
 
 class Stale(ValueError):

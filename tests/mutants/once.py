@@ -12,6 +12,8 @@ import signal
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.mutants.mutant import ENDLESS
+
 settings.register_profile(
     "planted",
     phases=(Phase.explicit, Phase.generate),
@@ -21,8 +23,6 @@ settings.register_profile(
 )
 settings.load_profile("planted")
 FEW = "UNDERSTUDY_FEW_EXAMPLES"
-ENDLESS = "UNDERSTUDY_ENDLESS"
-"""Seconds of CPU after which a test is taken to run for ever: the process is ended, whatever it is doing."""
 _failed: set[str] = set()
 
 
