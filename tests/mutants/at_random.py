@@ -30,6 +30,7 @@ CPU_SECONDS = 1800
 """Of one edit: many files of tests import what everything rests on."""
 PASSED, FAILED, INTERRUPTED, UNUSABLE = 0, 1, 2, 4
 """What pytest ends with; the last two where an edited module cannot even be imported."""
+NOT_COLLECTED = "a file of tests"
 
 
 def started(edit: dict[str, Any], place: Path, untouched: Path) -> int:
@@ -42,20 +43,22 @@ def judged(code: int, place: Path, untouched: Path) -> tuple[str, str]:
     """What came of an edit, and by which test. A test that fails without the edit as well catches nothing."""
     if code == PASSED:
         return "SURVIVED", ""
-    if code in (INTERRUPTED, UNUSABLE):
-        return "caught", "cannot be imported"
     if code == -signal.SIGVTALRM:
         return "caught", "a test does not end"
     test = failed_in(place / "report.xml") if code == FAILED else ""
+    if code in (INTERRUPTED, UNUSABLE) or test == NOT_COLLECTED:  # all files were, before anything was edited
+        return "caught", "cannot be imported"
     if test and ended(start_tests(untouched, [test])) == PASSED:
         return "caught", test
     return "not decided", test or f"ended with {code}"
 
 
 def failed_in(report: Path) -> str:
+    """The first test that failed, as pytest names it."""
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         if any(each.tag in ("failure", "error") for each in case):
-            return f"{(case.get('classname') or '').replace('.', '/')}.py::{case.get('name')}"
+            module = case.get("classname")
+            return f"{module.replace('.', '/')}.py::{case.get('name')}" if module else NOT_COLLECTED
     return ""
 
 
