@@ -198,3 +198,14 @@ def test_a_record_is_in_a_step_as_often_as_is_charged(rate, seeded):
 def test_frequencies_are_what_they_were_when_a_measurement_was_bought(key: str, frequencies: list[list[int]]) -> None:
     """Golden: what was bought under a key is read by the frequencies of that key, in every version."""
     assert FeatureBlocks(key, 3, 2, (0.5,)).integer_frequencies(0).tolist() == frequencies
+
+
+@pytest.mark.parametrize("release", ["once", "steps"])
+def test_a_release_holds_its_blocks_and_no_more_noise_than_one_record_of_them_needs(release: str) -> None:
+    design = replace(STEPS, release=release)
+    together = design.blocks if release == "once" else 1
+    assert design.numbers == together * 2 * FEATURES.frequencies + 1
+    features = together * FEATURES.largest_square
+    assert design.count_weight == math.ceil(math.sqrt(features) / 4)
+    assert design.sensitivity == pytest.approx(math.sqrt(features + design.count_weight**2), rel=1e-12)
+    assert design.sigma == pytest.approx(2 * design.sensitivity, rel=1e-9)
