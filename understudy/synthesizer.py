@@ -121,16 +121,16 @@ class Synthesizer:
                 measured = self._measure(table, planned, approval, books)
         payments = payments_since(books.ledger, self.spec, known)
         self._fitted = _Fitted(planned, approval, measured, reused, payments)
-        self._tell(table)
+        self._tell(table, (books.ledger.where, *approval.mids))
         return self
 
-    def _tell(self, table: Table) -> None:
+    def _tell(self, table: Table, charges: tuple[str, ...]) -> None:
         """What was spent, also where that is nothing; and that a table was not looked at, if another one was measured
-        here. Tables are told apart as objects: what is in them is nobody's business here."""
-        fitted = self._require_fit()
-        if not fitted.reused:
-            _MEASURED.remember(fitted.approval.mids, table)
-        elif _MEASURED.is_another(fitted.approval.mids, table):
+        here. Tables are told apart as objects: what is in them is nobody's business here. Charges are those of one
+        ledger: another one may know the same ids, of another table."""
+        if not self._require_fit().reused:
+            _MEASURED.remember(charges, table)
+        elif _MEASURED.is_another(charges, table):
             warnings.warn(
                 f"snapshot {self.spec.source.snapshot!r} of {self.spec.name!r} is paid for, from another table than "
                 "this one, which was not looked at: give changed data a new snapshot",

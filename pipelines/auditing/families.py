@@ -2,7 +2,8 @@
 
 Habits: rows at and over every bound, families in one corner or scattered; ids that two families share, that stand twice
 under one parent, that nobody bears, that are none, spelled in several ways and of other types in every table; a root
-of several rows, and none. Who is taken out is told by `attributing`, not by the code under audit.
+of several rows, and none; a neighbour whose rows lie in another order, since a table is a set of rows. Who is taken out
+is told by `attributing`, not by the code under audit.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ ANOTHER = SOMEBODY + 1
 CROWDS = (0, 40, 150)
 CROWDED = 1000
 """The first key of a crowd."""
+_RATHER_ODD = 0.8
+"""How often a neighbour differs in one of the few families that are unlike each other, where there is a crowd."""
 MOST_ROWS = 48
 """Of one table: bounds multiply along the way from the root."""
 
@@ -67,14 +70,18 @@ def made_families(spec: ReleaseSpec, rng: random.Random) -> Pair:
     owners = _owners(whole, spec)
     if habit == "nobody's":
         strays = {name: [root is not None for root in its] for name, its in owners.items()}
-        return Pair(whole, _taken(whole, strays), habit, nothing_moves=True)
+        return Pair(whole, _in_any_order(_taken(whole, strays), rng), habit, nothing_moves=True)
     roots = list(dict.fromkeys(root for root in owners[tree.root.name] if root is not None))
-    mine = rng.choice(roots) if roots else None
+    crowd = {root for root, row in zip(owners[tree.root.name], maker.rows[tree.root.name], strict=True)
+             if row[str(tree.root.key)] in maker.crowded}  # fmt: skip
+    odd = [root for root in roots if root not in crowd]
+    mine = rng.choice(odd if odd and rng.random() < _RATHER_ODD else roots) if roots else None
     theirs = rng.choice([root for root in roots if root != mine] or [None])
     less = [_taken(whole, {name: [root is None or root != out for root in its] for name, its in owners.items()})
             for out in (mine, theirs)]  # fmt: skip
     one, other = less if spec.privacy.relation is Relation.REPLACE_ONE else (whole, less[0])
-    return Pair(*((one, other) if rng.random() < 0.5 else (other, one)), habit)
+    one, other = (one, other) if rng.random() < 0.5 else (other, one)
+    return Pair(one, _in_any_order(other, rng), habit)
 
 
 def corner_families(spec: ReleaseSpec) -> list[tuple[Mapping[str, pa.Table], Mapping[str, pa.Table]]]:
@@ -126,7 +133,10 @@ class _Maker:
     def __init__(self, tree: Tree, columns: Mapping[str, Columns], rng: random.Random, habit: str) -> None:
         self.tree, self.columns, self.rng, self.habit = tree, columns, rng, habit
         self.rows: Rows = {name: [] for name in tree.names}
+        self.crowded: set[Cell] = set()
         self._next = 100
+        equal = {"one cell": 1.0, "at every bound": 1.0, "shared ids": 0.7}.get(habit, 0.0)
+        self._how = "odd" if habit == "odd" else "corners" if rng.random() < equal else "scattered"
 
     def family(self, person: int, upper: bool) -> None:
         """A root, seldom of two rows or of none, and what lies below it."""
@@ -146,6 +156,7 @@ class _Maker:
                 ids = {str(table.key): CROWDED + number, str(table.by): CROWDED + number}
                 columns = self.columns[table.name]
                 named = {name: _plainly(key, columns[name]) for name, key in ids.items() if name in columns}
+                self.crowded.add(named.get(str(self.tree.root.key)))
                 self.rows[table.name].append({**rows[table.name], **named})
 
     def strays(self) -> None:
@@ -178,9 +189,8 @@ class _Maker:
 
     def _add(self, table: TreeTable, keys: Mapping[str, int | None], upper: bool) -> None:
         columns = self.columns[table.name]
-        how = {"one cell": "corners", "at every bound": "corners", "odd": "odd"}.get(self.habit, "scattered")
         ids = {name: _spelled(key, columns[name], self.rng) for name, key in keys.items() if name in columns}
-        self.rows[table.name].append({**row_of(columns, self.rng, how, upper), **ids})
+        self.rows[table.name].append({**row_of(columns, self.rng, self._how, upper), **ids})
 
 
 def _columns(spec: ReleaseSpec, name: str, rng: random.Random) -> Columns:
@@ -220,3 +230,10 @@ def _owners(tables: Mapping[str, pa.Table], spec: ReleaseSpec) -> dict[str, list
 
 def _taken(tables: Mapping[str, pa.Table], stays: Mapping[str, Sequence[bool]]) -> dict[str, pa.Table]:
     return {name: table.filter(pa.array(stays[name], pa.bool_())) for name, table in tables.items()}
+
+
+def _in_any_order(tables: Mapping[str, pa.Table], rng: random.Random) -> Mapping[str, pa.Table]:
+    if rng.random() < 0.5:
+        return tables
+    orders = {name: pa.array(rng.sample(range(len(table)), len(table)), pa.int64()) for name, table in tables.items()}
+    return {name: table.take(orders[name]) for name, table in tables.items()}

@@ -11,14 +11,19 @@ from importlib.metadata import version
 
 from understudy.pipelines.auditing.attacks import LowerBound, could_show, power
 from understudy.pipelines.auditing.one_run import OneRun
+from understudy.pipelines.auditing.pieces import code_hash
 from understudy.pipelines.auditing.replay import events_of, spec_of
 from understudy.pipelines.auditing.report import Audited, Report
+from understudy.pipelines.discovery.asking import open_columns
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.events import describe
+from understudy.pipelines.privacy.relation import Relation
 from understudy.pipelines.privacy.stating import at_least, at_most
 
 MOST_TOLD = 5
 _WORDS = 300  # of an event in many parts
+_MUCH = 0.75  # of what could be shown at best
+_MORE = (2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 
 NOT_COVERED = (
     "**Your data.** Every table here is made: small, hostile and public. Nothing was read of any source.",
@@ -58,8 +63,8 @@ def page(report: Report) -> str:
         verdict,
         "",
         f"Made {report.made_at:%Y-%m-%d %H:%M} UTC in {report.seconds:,.0f} s of CPU by Understudy "
-        f"{version('understudy')} on Python {platform.python_version()}, seed {report.seed}. Every table is "
-        "made; no row of a source was read.",
+        f"{version('understudy')} (code {code_hash()[:12]}) on Python {platform.python_version()}, seed {report.seed}. "
+        "Every table is made; no row of a source was read.",
         "",
         *_missing(report),
         *_in_short(report),
@@ -122,22 +127,48 @@ def _in_short(report: Report) -> list[str]:
     [only] = report.audited
     spec, privacy = spec_of(only.subject), spec_of(only.subject).privacy
     tables = f"{len(spec.tables)} tables ({', '.join(spec.tables)})" if spec.tables is not None else "one table"
-    what = f"`{spec.name}` releases a copy of {tables} with the method {spec.method.name}."
+    replaced = privacy.relation is Relation.REPLACE_ONE
+    hidden = f"what {spec.protects} holds" if replaced else f"the presence of {spec.protects}"
     lines = [
-        f"{what} It promises to hide the presence of {spec.protects}, "
-        f"at epsilon {privacy.epsilon} and delta {privacy.delta}."
+        f"`{spec.name}` (spec {spec.hash[:12]}) releases a copy of {tables} with the method {spec.method.name}. It "
+        f"promises to hide {hidden}, at epsilon {privacy.epsilon} and delta {privacy.delta}."
     ]
+    if left := open_columns(spec):
+        lines.append(
+            f"What {', '.join(f'`{name}`' for name in left)} can hold is left open: the first of the draws below buy "
+            "that, out of the same epsilon and delta."
+        )
     if isinstance(only.bound, LowerBound):
+        asked = "which of two it is" if replaced else "whether these were in it"
         lines.append(
             "In words: somebody who knows every row but those of one such unit, and sees the release, may guess "
-            f"rightly whether these were in it {power(only.bound.claimed):.1%} of the time at most; a coin is right "
+            f"rightly {asked} {power(only.bound.claimed):.1%} of the time at most; a coin is right "
             "50% of the time. The best attack there is was tried on "
             f"{2 * only.bound.releases:,} releases and was right "
-            f"{_right(only.bound)} of the time, which agrees with the promise."
+            f"{_right(only.bound)} of the time, which agrees with the promise.{_few_releases(only.bound)}"
             if only.bound.holds
             else "The best attack there is guessed better than the promise allows."
         )
-    return [" ".join(lines), ""]
+    else:
+        lines.append(
+            f"Attack 2 was not tried: {only.bound}. Attack 1 does not need that: it compares what enters the noise, "
+            "number by number, with what the noise pays for."
+        )
+    return ["\n\n".join(lines), ""]
+
+
+def _few_releases(bound: LowerBound) -> str:
+    """Where a perfect attack would show little of the claim too: that a small bound is no sign of anything."""
+    may = bound.claimed * bound.reach
+    if _could(bound) >= _MUCH * may:
+        return ""
+    more = [each for each in _MORE if could_show(may, each, bound.confidence) >= _MUCH * may]
+    if not more:
+        return " Two tables are so much alike at this epsilon that no number of releases in reach would show more."
+    return (
+        f" That is all that so few releases can say at this epsilon: with `--releases {more[0]}` a perfect attack "
+        f"shows a mu of {could_show(may, more[0], bound.confidence):.2f} of the {bound.claimed:.2f} that is claimed."
+    )
 
 
 def _missing(report: Report) -> list[str]:
@@ -172,7 +203,8 @@ def _summary(report: Report) -> list[str]:
         best = max(bounds, key=lambda bound: bound.ratio)
         lines.append(
             f"| 2. telling a worst case apart | {sum(2 * each.releases for each in bounds):,} releases | mu of at "
-            f"least {best.mu:.4f} where {best.claimed:.4f} is claimed | {sum(each.seconds for each in bounds):,.0f} s |"
+            f"least {best.mu:.4f} where {best.claimed:.4f} is claimed and a perfect attack would show about "
+            f"{_could(best):.4f} | {sum(each.seconds for each in bounds):,.0f} s |"
         )
     if report.canaries is not None:
         one = report.canaries
@@ -187,6 +219,10 @@ def _summary(report: Report) -> list[str]:
             f"{len(report.alarms)} over the ceiling | {report.seconds_of_alarms:,.0f} s |"
         )
     return [*lines, ""]
+
+
+def _could(bound: LowerBound) -> float:
+    return could_show(bound.claimed * bound.reach, bound.releases, bound.confidence)
 
 
 def _canaries(one: OneRun | None) -> list[str]:
@@ -255,7 +291,7 @@ def _bound_line(each: Audited) -> str:
     return (
         f"| {each.name} | {bound.releases:,} | {bound.claimed:.4f} | {bound.reach:.4f} "
         f"| {at_least(bound.mu) if bound.mu else '0'} "
-        f"| {bound.ratio:.3f} | {could_show(bound.claimed * bound.reach, bound.releases, bound.confidence):.4f} "
+        f"| {bound.ratio:.3f} | {_could(bound):.4f} "
         f"| {_right(bound)}, at most {power(bound.claimed):.1%} |"
     )
 

@@ -14,9 +14,9 @@ from scipy.special import ndtr
 
 from understudy.pipelines.auditing import attacks, cases, report
 from understudy.pipelines.auditing.attacks import at_most, attacked, claimed_mu
-from understudy.pipelines.auditing.cases import planned_case
+from understudy.pipelines.auditing.cases import open_case, planned_case
 from understudy.pipelines.auditing.page import page
-from understudy.pipelines.auditing.replay import Recorder, measured, released_without_noise
+from understudy.pipelines.auditing.replay import Recorder, Subject, measured, released_without_noise
 from understudy.pipelines.auditing.report import Plan
 from understudy.pipelines.counting.lifted import centred_counts
 from understudy.pipelines.counting.residuals import ResidualNoise, differences
@@ -95,6 +95,23 @@ def test_a_page_says_what_was_claimed_tried_found_and_left_out() -> None:
     assert "no likelihood is known for RoundNoise" in text
     assert [each.pairs for each in found.audited] == [2, 2, 2]
     assert set(cases.CASES) >= set(chosen)
+
+
+def test_a_page_about_one_spec_says_what_it_means_to_whoever_is_in_the_table() -> None:
+    def words(subject: Subject, releases: int = 30) -> str:
+        return page(report.audit(Plan("one", {"one": subject}, 1, releases, 1), lambda line: None))
+
+    added = words(planned_case("privpgd, people", "1"))
+    assert "promises to hide the presence of one who with at most 3 rows, at epsilon 1" in added
+    assert "may guess rightly whether these were in it 54.7% of the time at most" in added
+    assert "with `--releases 20000` a perfect attack shows a mu of 0.19 of the 0.24 that is claimed" in added
+    assert "left open" not in added
+    replaced = words(open_case("discovery, replaced"))
+    assert "promises to hide what one row holds" in replaced
+    assert "may guess rightly which of two it is" in replaced
+    assert "What `kind`, `what`, `paid` can hold is left open" in replaced
+    assert "so few releases" not in words(planned_case("privpgd, three columns", "10"), 500)
+    assert "Attack 2 was not tried: OpenDP draws from a source of its own." in words(planned_case("privpgd, opendp"))
 
 
 @pytest.mark.parametrize("case", ["privpgd, quality", "gaussian", "kernel", "tree, many visits"])

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.discovery.tallied import as_cells, same
@@ -88,6 +88,16 @@ def bounded(rows: Rows) -> BoundedTree:
     beside = open_words(SPEC, open_columns(SPEC), key, tallies)
     assert SPEC.tree is not None
     return bound_tree(SPEC.tree, in_memory(rows).tables, known_domains(SPEC), key, False, 1, beside=beside)
+
+
+def crowded(patients: str, days: tuple[str, ...] = ("2020-01-05", "2020-01-09", "2020-07-01", "2021-05-05")) -> Rows:
+    """Patients with a visit on each day, in several wards and with several drugs: more than the bounds allow."""
+    visits = [(who, f"{who}{place}", "ab"[place % 2], day) for who in patients for place, day in enumerate(days)]
+    return {
+        "patients": [{"patient_id": who, "sex": "f", "age": 30} for who in patients],
+        "visits": [dict(zip(("patient_id", "visit_id", "ward", "visited_on"), visit, strict=True)) for visit in visits],
+        "drugs": [{"visit_id": visit[1], "drug": drug} for visit in visits for drug in "xyz"],
+    }
 
 
 def test_the_unit_is_a_root_with_as_many_rows_as_the_bounds_allow() -> None:
@@ -186,6 +196,7 @@ def test_neighbour_replay_where_ids_are_shared_repeated_and_nobody_s(rows: Rows)
 
 @settings(max_examples=60, deadline=None)
 @given(clinics, clinics)
+@example(crowded("12"), crowded("3"))
 def test_neighbour_replay(rows: Rows, theirs: Rows) -> None:
     """A root with everything attributed to it, over every bound, is added to, or put in the place of another."""
     mine = _of_one_root(theirs, "mine")
@@ -211,6 +222,7 @@ def _of_one_root(rows: Rows, name: str) -> Rows:
 
 @settings(max_examples=40, deadline=None)
 @given(clinics)
+@example(crowded("1234"))
 def test_the_measurement_attributes_every_row_as_the_discovery_did(rows: Rows) -> None:
     """Also where ids collide: both charges protect the same roots with the same rows."""
     closed = spec_of({**CLINIC, "tables": {name: dict(table) for name, table in CLINIC["tables"].items()}})

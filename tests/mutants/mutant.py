@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+ENDLESS = "UNDERSTUDY_ENDLESS"
+"""Names the seconds of CPU after which a test is taken to run for ever: its process is ended, whatever it is doing."""
 
 
 class Stale(ValueError):
@@ -28,7 +30,8 @@ class Mutant:
     says: str = ""
     """What the failure must say, where it is no plain assertion."""
     also: str = ""
-    """A test of generated neighbours (tests/auditing) that must find it as well, knowing nothing of the bug."""
+    """A test of generated neighbours (tests/auditing), or of whatever else is generated, that must find it as well,
+    knowing nothing of the bug."""
 
     @property
     def tests(self) -> tuple[str, ...]:

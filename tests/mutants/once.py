@@ -7,9 +7,12 @@ Hypothesis does not look for a smaller example, and the other cases of a test th
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+from tests.mutants.mutant import ENDLESS
 
 settings.register_profile(
     "planted",
@@ -41,6 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if _named(item.nodeid) in _failed:
         pytest.skip("it has failed")
+    signal.setitimer(signal.ITIMER_VIRTUAL, float(os.environ.get(ENDLESS, "0")))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

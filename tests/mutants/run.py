@@ -22,7 +22,7 @@ import sys
 import time
 import traceback
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -93,8 +93,9 @@ def _link(source: str | Path, target: str | Path) -> None:
         shutil.copy2(source, target)
 
 
-def plant(mutant: Mutant, place: Path) -> None:
-    for file, text in mutant.edited(place).items():
+def plant(edited: Mapping[str, str], place: Path) -> None:
+    """Give files of a copy other texts."""
+    for file, text in edited.items():
         target = place / file
         target.unlink()
         target.write_text(text)
@@ -110,7 +111,9 @@ def forget_compiled(source: Path) -> None:
         stale.unlink()
 
 
-def start_tests(place: Path, tests: Sequence[str], few: bool = False, part: str = "") -> int:
+def start_tests(
+    place: Path, tests: Sequence[str], few: bool = False, part: str = "", cpu_seconds: int = CPU_SECONDS
+) -> int:
     """A process of its own that runs these tests in a copy, and what it says in output.txt; its id."""
     process = os.fork()
     if process:
@@ -123,7 +126,7 @@ def start_tests(place: Path, tests: Sequence[str], few: bool = False, part: str 
         if few:
             os.environ["UNDERSTUDY_FEW_EXAMPLES"] = "1"
         else:
-            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
         os.environ.update(PYTHONPATH=str(place), OMP_NUM_THREADS="1")
         os.chdir(place)
         for name in [name for name in sys.modules if name.partition(".")[0] in ("tests", "understudy")]:
@@ -183,7 +186,7 @@ def _said(element: ElementTree.Element) -> str:
 
 def start_one(mutant: Mutant, untouched: Path, folder: Path) -> Running:
     place = copy_of_the_tree(folder / mutant.name.replace(" ", "-"), untouched)
-    plant(mutant, place)
+    plant(mutant.edited(place), place)
     return Running(mutant, place, start_tests(place, mutant.tests), time.monotonic())
 
 

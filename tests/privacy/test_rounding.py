@@ -54,6 +54,12 @@ def test_roots_enclose_the_square_within_one_step(square: float | Fraction, bits
     assert (low == high) == (low**2 == Fraction(square))
 
 
+@given(st.integers(1, 2**20), st.integers(-30, 30))
+def test_the_root_of_a_square_is_exact_either_way(whole: int, shift: int) -> None:
+    root = Fraction(whole) * Fraction(2) ** shift
+    assert root_up(root**2) == root == root_down(root**2)
+
+
 @given(levels, levels)
 def test_what_is_claimed_of_a_planned_std_is_the_plan_to_the_last_bit(level: float, sensitivity: float) -> None:
     z = planned(level)

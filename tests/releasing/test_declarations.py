@@ -50,6 +50,10 @@ SNAPSHOTS = {
     "month": ("2026-09", "2026-10", "2026-11", "2026-10-01", "2026-10-02", "2026-10 corrected", "2026-10b"),
     "day": ("2026-09-30", "2026-10-01", "2026-10-02", "2026-11-01", "2026-10-01b", "2026-10"),
 }
+_DAYS = st.integers(1, 31).map(lambda day: f"2026-10-{day:02}")
+_ADDED = st.text("-_. 0123456789abvT:/W", min_size=1, max_size=6)
+NAMES_OF_OCTOBER = st.one_of(st.just("2026-10"), _DAYS, _DAYS, _ADDED.map("2026-10".__add__))
+"""As whoever delivers a month might name it: by its label, by a day of it, by the label and something."""
 SOURCES = ("duckdb:///clinic.duckdb", "duckdb:///moved.duckdb")
 PLANS = {
     "one": MethodPlan("privpgd", (PlannedCharge("marginals", Gaussian(8.0)),), (), (), None),
@@ -191,6 +195,15 @@ class Declarations(RuleBasedStateMachine):
             self.clinic.release(spec, PLANS["one"], pay_again)
         except REFUSALS:
             return
+
+    @rule(names=st.lists(NAMES_OF_OCTOBER, min_size=4, max_size=8, unique=True))
+    def october_under_many_names(self, names: list[str]) -> None:
+        """However a month is named, and as often: what is corrected, delivered by the day, or tried."""
+        for name in names:
+            try:
+                self.clinic.release(spec_of("as it was", "disjoint", "month", name, SOURCES[0]), PLANS["one"])
+            except REFUSALS:
+                continue
 
     @rule(name=st.sampled_from(["2026-10", "2026-11"]), epsilon=st.sampled_from(["1", "50"]))
     def open_a_periods_account_by_hand(self, name: str, epsilon: str) -> None:

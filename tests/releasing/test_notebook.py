@@ -94,6 +94,13 @@ def test_polars_has_the_same_rows(fitted: Synthesizer) -> None:
     assert release.to_polars().to_arrow().column("age").to_pylist() == release.table.column("age").to_pylist()
 
 
+def test_what_another_home_measured_under_the_same_names_is_no_other_table(tmp_path: Path) -> None:
+    tables = {home: people() for home in ("one", "two")}
+    fits = {home: Synthesizer(SPEC, cap=("5", "1e-5"), home=tmp_path / home) for home in tables}
+    for home in ("one", "two", "one"):  # warnings are errors
+        fits[home].fit(tables[home])
+
+
 def test_a_paid_snapshot_says_that_nothing_was_spent_and_warns_of_another_table(
     home: Path, fitted: Synthesizer, caplog: pytest.LogCaptureFixture
 ) -> None:

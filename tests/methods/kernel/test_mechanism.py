@@ -189,3 +189,23 @@ def test_a_record_is_in_a_step_as_often_as_is_charged(rate, seeded):
     present = np.rint(released[:, :, -1] / design.count_weight).sum()
     assert event.event.rate == rate
     assert abs(present - 2000 * rate) < 5 * math.sqrt(2000 * rate * (1 - rate))
+
+
+@pytest.mark.parametrize(
+    ("key", "frequencies"),
+    [("a", [[5447, -8957], [9145, 34413], [905, -24024]]), ("c", [[6253, 10822], [14391, -151], [20840, 29600]])],
+)
+def test_frequencies_are_what_they_were_when_a_measurement_was_bought(key: str, frequencies: list[list[int]]) -> None:
+    """Golden: what was bought under a key is read by the frequencies of that key, in every version."""
+    assert FeatureBlocks(key, 3, 2, (0.5,)).integer_frequencies(0).tolist() == frequencies
+
+
+@pytest.mark.parametrize("release", ["once", "steps"])
+def test_a_release_holds_its_blocks_and_no_more_noise_than_one_record_of_them_needs(release: str) -> None:
+    design = replace(STEPS, release=release)
+    together = design.blocks if release == "once" else 1
+    assert design.numbers == together * 2 * FEATURES.frequencies + 1
+    features = together * FEATURES.largest_square
+    assert design.count_weight == math.ceil(math.sqrt(features) / 4)
+    assert design.sensitivity == pytest.approx(math.sqrt(features + design.count_weight**2), rel=1e-12)
+    assert design.sigma == pytest.approx(2 * design.sensitivity, rel=1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -181,6 +182,31 @@ def test_golden_noise() -> None:
 
 GOLDEN_PARTS = {"patients": 0.2035, "visits": 0.5210, "drugs": 0.2755}
 """By hand: roots of 3 + 3, 15 + 7, 4 + 6 (in order, half as much) and 5 + 6 pairs and columns, over their sum."""
+
+
+def test_rows_of_one_day_follow_each_other_in_an_order_that_reading_does_not_decide() -> None:
+    spec, draw = clinic(), random.Random(2)
+    visits = [{"patient_id": who, "visit_id": None, "ward": ward, "visited_on": "2020-01-05"}
+              for who in "123456" for ward in ("a", "b", None)]  # fmt: skip
+    rows: Rows = {
+        "patients": [{"patient_id": who, "sex": "f", "age": 30} for who in "123456"],
+        "visits": visits,
+        "drugs": [],
+    }
+    counted = exact_tables(local(rows, spec), design_tree(spec, domains_of(spec)))
+    for _ in range(8):
+        read = {name: draw.sample(table, len(table)) for name, table in rows.items()}
+        again = exact_tables(local(read, spec), design_tree(spec, domains_of(spec)))
+        assert all(np.array_equal(again[name], counted[name]) for name in counted)
+
+
+def test_the_plan_says_which_noise_is_of_rows_that_follow_each_other() -> None:
+    spec = clinic()
+    told = plan_tree(spec, domains_of(spec))
+    ordered = [number for number, view in enumerate(told.design.views) if view.kind == "order"]
+    assert {line.note for line in told.noise} == {"", "in order"}
+    asked = sum(len(plan.noise_of(told.design, number).asked) for number in ordered)
+    assert [line.note for line in told.noise].count("in order") == asked
 
 
 def test_shares_of_the_spec_are_the_budgets() -> None:
