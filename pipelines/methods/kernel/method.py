@@ -10,7 +10,7 @@ docs/proofs/kernel.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
@@ -25,7 +25,7 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.base import Agreement, MethodPlan, NoiseLine, PrivateTable, Progress, Sampler
 from understudy.pipelines.methods.kernel.design import Decision, chunks_of, decide, from_facts, to_facts
 from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
-from understudy.pipelines.methods.kernel.features import AMPLITUDE, on_levels
+from understudy.pipelines.methods.kernel.features import AMPLITUDE, FeatureBlocks, on_levels
 from understudy.pipelines.methods.kernel.mechanism import (
     EMBEDDING,
     EmbeddingDesign,
@@ -198,12 +198,18 @@ def _architecture(generate: GenerateSpec, shape: Shape) -> Any:
     return generate.generator
 
 
-def _training(generate: GenerateSpec, shape: Shape) -> TrainingPlan:
-    from understudy.pipelines.methods.kernel.training import TrainingPlan, device_named
+def training_plan(generate: GenerateSpec, shape: Shape, features: FeatureBlocks) -> TrainingPlan:
+    """What was released without windows is trained on as before there were any."""
+    from understudy.pipelines.methods.kernel.training import PLAIN, WHITENED, device_named
 
-    return TrainingPlan(
+    metric = generate.metric
+    if metric == "auto":
+        metric = "whitened" if features.windows else "plain"
+    usual = WHITENED if metric == "whitened" else PLAIN
+    return replace(
+        usual,
         architecture=_architecture(generate, shape),
-        steps=generate.training_steps or TrainingPlan.steps,
+        steps=generate.training_steps or usual.steps,
         one_a_class=generate.one_a_class,
         device=device_named(generate.device),
     )
@@ -221,7 +227,7 @@ def _trained(
     from understudy.pipelines.methods.kernel.training import train
 
     shape = _shape(options, domain)
-    plan = _training(spec.generate, shape)
+    plan = training_plan(spec.generate, shape, embedding.design.features)
     key = _training_key(embedding, plan)
     checkpoint = workshop / f"{key}.pt" if workshop is not None else None
     return train(embedding, shape, plan, int(key[:12], 16), progress, checkpoint), plan.device
