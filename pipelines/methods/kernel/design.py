@@ -12,6 +12,7 @@ from understudy.pipelines.methods.kernel.options import (
     KernelOptions,
     bandwidths_of,
     class_names,
+    frequencies_of,
     picture_of,
     smoothing_of,
     steps_that_fit,
@@ -53,23 +54,24 @@ def decide(spec: ReleaseSpec, domain: TableDomain, options: KernelOptions) -> De
     width, classes = width_of(options, domain), len(class_names(options, domain))
     budget, relation = spec.privacy.budget, spec.privacy.relation
     unit_rows = spec.privacy.unit.max_rows
-    work = float(width * options.frequencies)
+    wanted = frequencies_of(options, domain)
+    work = float(width * wanted)
     factor = unit_rows * (2.0 if relation is Relation.REPLACE_ONE else 1.0)
     schedules = [once_schedule(budget, relation, factor, options.rows, classes, work)]
     key = sha256(f"features:{spec.hash}".encode()).hexdigest()[:32]
     windows = windows_of(options, domain)
     if options.release == "once":
-        frequencies = min(options.frequencies, WINDOWED_FREQUENCIES if windows else BLOCK_FREQUENCIES)
-        blocks = -(-options.frequencies // frequencies)
+        frequencies = min(wanted, WINDOWED_FREQUENCIES if windows else BLOCK_FREQUENCIES)
+        blocks = -(-wanted // frequencies)
         rate = 1.0
     else:
         schedules += step_schedules(
-            budget, options.rows, classes, work, options.seconds, steps_that_fit(options, classes)
+            budget, options.rows, classes, work, options.seconds, steps_that_fit(wanted, classes)
         )
         best = min(schedules[1:], key=lambda schedule: schedule.error)
         rate = options.rate or best.rate
         near = min(schedules[1:], key=lambda schedule: abs(schedule.rate - rate))
-        frequencies, blocks = options.frequencies, options.steps or near.steps
+        frequencies, blocks = wanted, options.steps or near.steps
     features = FeatureBlocks(
         key,
         width,

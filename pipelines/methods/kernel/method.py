@@ -51,7 +51,8 @@ from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.synthetic import Synthetic
 
 if TYPE_CHECKING:
-    from understudy.pipelines.methods.kernel.generators import Generator, Shape
+    from understudy.pipelines.methods.kernel.generators import Architecture, Generator, Shape
+    from understudy.pipelines.methods.kernel.judging import JudgedGenerator
     from understudy.pipelines.methods.kernel.training import TrainingPlan
 
 STEPS = "steps"
@@ -65,6 +66,8 @@ class KernelMethod:
     def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan[Decision]:
         options = kernel_options(spec, domain)
         _architecture(spec.generate, _shape(options, domain))
+        if spec.generate.judged and (options.release != "once" or options.label is None):
+            raise SpecError("generate.judged needs `release: once` and a label", "drop it")
         _check_mix(spec.generate, class_names(options, domain))
         decision = decide(spec, domain, options)
         return MethodPlan(
@@ -187,9 +190,9 @@ def _shape(options: KernelOptions, domain: TableDomain) -> Shape:
     return Shape(width_of(options, domain), picture_of(options, domain))
 
 
-def _architecture(generate: GenerateSpec, shape: Shape) -> Any:
+def _architecture(generate: GenerateSpec, shape: Shape, usual: Architecture = "conv") -> Architecture:
     if generate.generator == "auto":
-        return "conv" if shape.has_convolutions else "mlp"
+        return usual if shape.has_convolutions else "mlp"
     if generate.generator != "mlp" and not shape.has_convolutions:
         raise SpecError(
             f"generate.generator: {generate.generator} makes pictures of 28 or 32 pixels with 1 or 3 channels",
@@ -208,7 +211,7 @@ def training_plan(generate: GenerateSpec, shape: Shape, features: FeatureBlocks)
     usual = WHITENED if metric == "whitened" else PLAIN
     return replace(
         usual,
-        architecture=_architecture(generate, shape),
+        architecture=_architecture(generate, shape, usual.architecture),
         steps=generate.training_steps or usual.steps,
         one_a_class=generate.one_a_class,
         device=device_named(generate.device),
@@ -222,15 +225,20 @@ def _trained(
     domain: TableDomain,
     progress: Progress,
     workshop: Path | None,
-) -> tuple[Generator, str]:
+) -> tuple[Generator | JudgedGenerator, str]:
     """The generator, and the device that it is on."""
+    from understudy.pipelines.methods.kernel.judging import judged
     from understudy.pipelines.methods.kernel.training import train
 
     shape = _shape(options, domain)
     plan = training_plan(spec.generate, shape, embedding.design.features)
     key = _training_key(embedding, plan)
     checkpoint = workshop / f"{key}.pt" if workshop is not None else None
-    return train(embedding, shape, plan, int(key[:12], 16), progress, checkpoint), plan.device
+    seed = int(key[:12], 16)
+    generator = train(embedding, shape, plan, seed, progress, checkpoint)
+    if spec.generate.judged:
+        return judged(embedding, generator, plan.device, seed), plan.device
+    return generator, plan.device
 
 
 def _training_key(embedding: ReleasedEmbedding, plan: TrainingPlan) -> str:

@@ -37,7 +37,12 @@ class KernelOptions(Public):
         "once",
         description="once: one noisy embedding of the whole table; steps: one of a fresh sample and kernel a step",
     )
-    frequencies: int = Field(4000, ge=8, le=1_000_000, description="random frequencies: in all (once), a step (steps)")
+    frequencies: int | None = Field(
+        None,
+        ge=8,
+        le=1_000_000,
+        description="random frequencies: in all (once), a step (steps); default: 4,000, or 2,000 with windows",
+    )
     bandwidths: tuple[float, ...] | None = Field(
         None,
         min_length=1,
@@ -113,8 +118,13 @@ def bandwidths_of(options: KernelOptions, width: int) -> tuple[float, ...]:
     return options.bandwidths or tuple(share * math.sqrt(width) for share in DEFAULT_BANDWIDTHS)
 
 
-def steps_that_fit(options: KernelOptions, classes: int) -> int:
-    return max(1, MAX_NUMBERS // (classes * (2 * options.frequencies + 1)))
+def frequencies_of(options: KernelOptions, domain: TableDomain) -> int:
+    """More of them tell training little that it does not know, and take as much longer to release."""
+    return options.frequencies or (2000 if windows_of(options, domain) else 4000)
+
+
+def steps_that_fit(frequencies: int, classes: int) -> int:
+    return max(1, MAX_NUMBERS // (classes * (2 * frequencies + 1)))
 
 
 def picture_of(options: KernelOptions, domain: TableDomain) -> tuple[int, int, int] | None:
@@ -176,7 +186,7 @@ def _check_columns(options: KernelOptions, domain: TableDomain) -> None:
     names = set(class_names(options, domain))
     if options.class_sizes is not None and set(options.class_sizes) != names:
         raise SpecError("method.class_sizes must give one size for each class", f"give {', '.join(sorted(names))}")
-    numbers = len(names) * (2 * options.frequencies + 1) * (options.steps or 1)
+    numbers = len(names) * (2 * frequencies_of(options, domain) + 1) * (options.steps or 1)
     if numbers > MAX_NUMBERS:
         raise SpecError(
             f"{numbers:,} numbers would be released; {MAX_NUMBERS:,} is the most",

@@ -33,7 +33,7 @@ import torch
 from understudy.pipelines.methods.base import Progress
 from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
 from understudy.pipelines.methods.kernel.generators import Architecture, Generator, Shape
-from understudy.pipelines.methods.kernel.whitening import Whitening, can_whiten, features_of
+from understudy.pipelines.methods.kernel.whitening import Whitening, can_whiten, features_of, known_classes
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 
 CACHED_FREQUENCIES = 1 << 26
@@ -61,7 +61,7 @@ class TrainingPlan:
 
 
 PLAIN = TrainingPlan("conv")
-WHITENED = TrainingPlan("conv", latent=32, blocks_a_step=1, metric="whitened")
+WHITENED = TrainingPlan("wide", steps=1200, latent=32, blocks_a_step=1, metric="whitened")
 
 
 class Trainer:
@@ -261,7 +261,5 @@ def device_named(name: str) -> str:
 
 def _class_weights(embedding: ReleasedEmbedding) -> torch.Tensor:
     """Equal weights of the classes that stand out of their noise; a class that does not is not trained on."""
-    known = embedding.standing_out
-    if not known.any():
-        known = np.ones(len(embedding.sizes), dtype=bool)
+    known = known_classes(embedding).numpy()
     return torch.from_numpy((known / known.sum()).astype(np.float32))

@@ -24,8 +24,8 @@ from understudy.pipelines.methods.kernel.generators import Generator
 
 WHITENED_NUMBERS = 1 << 27
 """Of all blocks' matrices (512 MB); a release with more is trained on by plain distance."""
-KEPT = 0.8
-"""Of the running mean at every batch."""
+KEPT = 0.95
+"""Of the running mean at every batch: the mean of some twenty batches, with a twentieth of one's sampling noise."""
 COVARIANCE_RECORDS = 6000
 LEAST_RIDGE = 1e-4
 
@@ -40,7 +40,7 @@ class Whitening:
 
     def __init__(self, embedding: ReleasedEmbedding, live: torch.Tensor) -> None:
         self.live = live
-        self.ridge = max(LEAST_RIDGE, embedding.embedding_noise**2 / _typical_size(embedding, live))
+        self.ridge = ridge_of(embedding, live)
         self.means: list[torch.Tensor] = []
         self._inverses: list[torch.Tensor] = []
 
@@ -72,5 +72,13 @@ def features_of(records: torch.Tensor, frequencies: torch.Tensor) -> torch.Tenso
     return torch.cat([phases.cos(), phases.sin()], dim=-1) / frequencies.shape[1] ** 0.5
 
 
-def _typical_size(embedding: ReleasedEmbedding, live: torch.Tensor) -> float:
-    return max(1.0, float(np.mean(embedding.sizes[live.cpu().numpy()])))
+def ridge_of(embedding: ReleasedEmbedding, live: torch.Tensor) -> float:
+    """n v for a class of typical size, in features of norm 1."""
+    size = max(1.0, float(np.mean(embedding.sizes[live.cpu().numpy()])))
+    return max(LEAST_RIDGE, embedding.embedding_noise**2 / size)
+
+
+def known_classes(embedding: ReleasedEmbedding) -> torch.Tensor:
+    """Which classes stand out of their noise; all, if none does."""
+    known = embedding.standing_out
+    return torch.from_numpy(known if known.any() else np.ones(len(embedding.sizes), dtype=bool))
