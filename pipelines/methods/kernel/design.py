@@ -97,7 +97,10 @@ def to_facts(design: EmbeddingDesign) -> dict[str, Any]:
 
 
 def from_facts(facts: dict[str, Any]) -> EmbeddingDesign:
-    features = {name: tuple(value) if isinstance(value, list) else value for name, value in facts["features"].items()}
+    features = dict(facts["features"])
+    for name in ("bandwidths", "picture", "windows"):
+        if features.get(name) is not None:
+            features[name] = tuple(features[name])
     return EmbeddingDesign(**{**facts, "relation": Relation(facts["relation"]), "features": FeatureBlocks(**features)})
 
 

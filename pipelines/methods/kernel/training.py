@@ -95,8 +95,8 @@ class Trainer:
         """One update; returns the estimated squared distance to the released embedding (noise included)."""
         if self.done in self._looks:
             self._look(deepcopy(self.finished))
-        whitened = self._whitening is not None and self._whitening.means
-        loss, distance = self._whitened(self._whitening) if whitened else self._plain()
+        whitening = self._whitening
+        loss, distance = self._whitened(whitening) if whitening is not None and whitening.means else self._plain()
         self.optimiser.zero_grad()
         torch.autograd.backward(loss)
         self.optimiser.step()

@@ -14,6 +14,7 @@ Witness. (C + n v I)^-1 (s - m) for a running mean m of generated batches, held 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -69,7 +70,7 @@ class Whitening:
 def features_of(records: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
     """Of norm 1: cosines, then sines."""
     phases = records.float() @ frequencies
-    return torch.cat([phases.cos(), phases.sin()], dim=-1) / frequencies.shape[1] ** 0.5
+    return torch.cat([phases.cos(), phases.sin()], dim=-1) / math.sqrt(frequencies.shape[1])
 
 
 def ridge_of(embedding: ReleasedEmbedding, live: torch.Tensor) -> float:
