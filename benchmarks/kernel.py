@@ -83,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("judged", "cnn_60000", "residual", "logistic"),
         help="also scored with these; see above",
     )
+    parser.add_argument("--held-out", action="store_true", help="score on 10,000 training pictures that are left out")
     parser.add_argument("--options", default="", help="further method options, as `windows: []`")
     parser.add_argument("--threads", type=int, default=2, help="of torch")
 
@@ -99,9 +100,18 @@ def run(args: argparse.Namespace) -> None:
         for name, folder in FOLDERS.items():
             if figures.wants(f"kernel.{name}.") and (args.data / folder).is_dir():
                 pictures = load_pictures(args.data / folder)
+                if args.held_out:
+                    pictures = _held_out(pictures)
                 for epsilon in EPSILONS:
                     if figures.wants(f"kernel.{name}.{epsilon}."):
                         _accuracy(figures, pictures, name, epsilon, args)
+
+
+def _held_out(pictures: Pictures) -> Pictures:
+    """For choices: no test picture is read."""
+    split = len(pictures.images) - 10_000
+    train, rest = (pictures.images[:split], pictures.labels[:split]), (pictures.images[split:], pictures.labels[split:])
+    return Pictures(*train, *rest)
 
 
 def _accuracy(figures: Figures, pictures: Pictures, name: str, epsilon: str, args: argparse.Namespace) -> None:

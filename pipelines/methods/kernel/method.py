@@ -66,8 +66,7 @@ class KernelMethod:
     def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan[Decision]:
         options = kernel_options(spec, domain)
         _architecture(spec.generate, _shape(options, domain))
-        if spec.generate.judged and (options.release != "once" or options.label is None):
-            raise SpecError("generate.judged needs `release: once` and a label", "drop it")
+        _check_training(spec.generate, options)
         _check_mix(spec.generate, class_names(options, domain))
         decision = decide(spec, domain, options)
         return MethodPlan(
@@ -246,6 +245,13 @@ def _training_key(embedding: ReleasedEmbedding, plan: TrainingPlan) -> str:
     data = sha256(np.ascontiguousarray(embedding.released).tobytes()).hexdigest()
     facts = {"plan": asdict(plan), "design": to_facts(embedding.design), "version": version("understudy")}
     return hash_of({"released": data, **facts})
+
+
+def _check_training(generate: GenerateSpec, options: KernelOptions) -> None:
+    if generate.judged and (options.release != "once" or options.label is None):
+        raise SpecError("generate.judged needs `release: once` and a label", "drop it")
+    if generate.metric == "whitened" and options.release != "once":
+        raise SpecError("generate.metric: whitened needs `release: once`", "use plain, or auto")
 
 
 def _check_mix(generate: GenerateSpec, names: list[str]) -> None:

@@ -166,6 +166,8 @@ def test_what_was_released_without_windows_is_trained_on_as_before():
     [
         ({"method": ", windows: [0]"}, "windows lie between"),
         ({"method": ", windows: [2, 2]"}, "named twice"),
+        ({"method": ", release: steps", "generate": ", judged: true"}, "judged needs `release: once`"),
+        ({"method": ", release: steps", "generate": ", metric: whitened"}, "whitened needs `release: once`"),
         ({"method": ", release: steps, windows: [2]"}, "belong to `release: once`"),
         (
             {"method": ", windows: [2]", "column": "age: {type: integer, min: 0, max: 9}"},
@@ -173,6 +175,6 @@ def test_what_was_released_without_windows_is_trained_on_as_before():
         ),
     ],
 )
-def test_windows_that_cannot_be_are_refused(changes, message):
+def test_what_cannot_be_is_refused(changes, message):
     with pytest.raises(SpecError, match=message):
         planned(**changes)
