@@ -27,10 +27,25 @@ class GenerateSpec(Public):
         None,
         description="mixing: height and width, where the columns are pixels row by row; denoising expects smoothness",
     )
-    generator: Literal["auto", "conv", "dcgan", "mlp"] = Field(
-        "auto", description="kernel: auto is conv for pictures of 28 or 32 pixels, mlp for anything else"
+    generator: Literal["auto", "conv", "wide", "dcgan", "mlp"] = Field(
+        "auto",
+        description="kernel: auto is wide for pictures of 28 or 32 pixels (conv, where the metric is plain), mlp for "
+        "anything else",
     )
-    training_steps: int | None = Field(None, ge=1, le=10_000_000, description="kernel: default 1,500")
+    training_steps: int | None = Field(
+        None, ge=1, le=10_000_000, description="kernel: default 1,200, or 1,500 where the metric is plain"
+    )
+    metric: Literal["auto", "plain", "whitened"] = Field(
+        "auto",
+        description="kernel: what training makes small; whitened (auto, where `windows` were released): the distance "
+        "weighted by how well each direction is known; plain: unweighted",
+        exclude_if=lambda metric: metric == "auto",
+    )
+    judged: bool = Field(
+        False,
+        description="kernel: draw anew what does not look like its class by what was released; needs `release: once`",
+        exclude_if=lambda judged: not judged,
+    )
     one_a_class: bool = Field(False, description="kernel: train a generator for each class instead of one for all")
     class_mix: Literal["released", "equal"] | dict[str, Annotated[float, Field(ge=0, le=1e9)]] = Field(
         "released", description="kernel: shares of the classes: as released (noisy), equal, or your own"

@@ -77,6 +77,13 @@ SCALES = (
         "methods/gaussian/test_pairs.py::test_noise_added_is_the_noise_charged",
     ),
     bug(
+        "embeddings: frequencies in windows count half in the bound",
+        "methods/kernel/features.py",
+        "return self.frequencies * int((",
+        "return self.frequencies * (3 if self.windows else 4) // 4 * int((",
+        "methods/kernel/test_windows.py::test_no_record_exceeds_the_bound",
+    ),
+    bug(
         "embeddings: noise a fifth too small",
         KERNEL,
         "exact + rounded_gaussian(exact.shape, self.design.sigma, randomness)",

@@ -12,10 +12,12 @@ from understudy.pipelines.methods.kernel.options import (
     KernelOptions,
     bandwidths_of,
     class_names,
+    frequencies_of,
     picture_of,
     smoothing_of,
     steps_that_fit,
     width_of,
+    windows_of,
 )
 from understudy.pipelines.methods.kernel.schedule import Schedule, certified, once_schedule, step_schedules
 from understudy.pipelines.privacy.accounting import Loss
@@ -25,6 +27,8 @@ from understudy.pipelines.table.domain import TableDomain
 
 BLOCK_FREQUENCIES = 500
 """Frequencies of a block of the single release; a training step takes a few blocks."""
+WINDOWED_FREQUENCIES = 1000
+"""The same where a block holds whole pictures and windows, which training weighs against each other."""
 CHUNK_STEPS = 50
 """Steps bought by one charge."""
 
@@ -50,22 +54,24 @@ def decide(spec: ReleaseSpec, domain: TableDomain, options: KernelOptions) -> De
     width, classes = width_of(options, domain), len(class_names(options, domain))
     budget, relation = spec.privacy.budget, spec.privacy.relation
     unit_rows = spec.privacy.unit.max_rows
-    work = float(width * options.frequencies)
+    wanted = frequencies_of(options, domain)
+    work = float(width * wanted)
     factor = unit_rows * (2.0 if relation is Relation.REPLACE_ONE else 1.0)
     schedules = [once_schedule(budget, relation, factor, options.rows, classes, work)]
     key = sha256(f"features:{spec.hash}".encode()).hexdigest()[:32]
+    windows = windows_of(options, domain)
     if options.release == "once":
-        frequencies = min(options.frequencies, BLOCK_FREQUENCIES)
-        blocks = -(-options.frequencies // frequencies)
+        frequencies = min(wanted, WINDOWED_FREQUENCIES if windows else BLOCK_FREQUENCIES)
+        blocks = -(-wanted // frequencies)
         rate = 1.0
     else:
         schedules += step_schedules(
-            budget, options.rows, classes, work, options.seconds, steps_that_fit(options, classes)
+            budget, options.rows, classes, work, options.seconds, steps_that_fit(wanted, classes)
         )
         best = min(schedules[1:], key=lambda schedule: schedule.error)
         rate = options.rate or best.rate
         near = min(schedules[1:], key=lambda schedule: abs(schedule.rate - rate))
-        frequencies, blocks = options.frequencies, options.steps or near.steps
+        frequencies, blocks = wanted, options.steps or near.steps
     features = FeatureBlocks(
         key,
         width,
@@ -73,6 +79,7 @@ def decide(spec: ReleaseSpec, domain: TableDomain, options: KernelOptions) -> De
         bandwidths_of(options, width),
         picture_of(options, domain),
         smoothing_of(options, domain),
+        windows,
     )
     draft = EmbeddingDesign(
         options.release, features, blocks, classes, rate, 1.0, relation, unit_rows, options.class_sizes is None
@@ -82,18 +89,20 @@ def decide(spec: ReleaseSpec, domain: TableDomain, options: KernelOptions) -> De
 
 
 def to_facts(design: EmbeddingDesign) -> dict[str, Any]:
-    """JSON-able; `from_facts` reads it back to an equal design."""
-    features = design.features
-    picture = None if features.picture is None else list(features.picture)
-    return {
-        **asdict(design),
-        "relation": design.relation.value,
-        "features": {**asdict(features), "bandwidths": list(features.bandwidths), "picture": picture},
-    }
+    """JSON-able; `from_facts` reads it back to an equal design. Without windows, as versions wrote it that had none."""
+    features = {name: _listed(value) for name, value in asdict(design.features).items()}
+    if not features["windows"]:
+        del features["windows"]
+    return {**asdict(design), "relation": design.relation.value, "features": features}
 
 
 def from_facts(facts: dict[str, Any]) -> EmbeddingDesign:
     features = dict(facts["features"])
-    picture = None if features["picture"] is None else tuple(features["picture"])
-    blocks = FeatureBlocks(**{**features, "bandwidths": tuple(features["bandwidths"]), "picture": picture})
-    return EmbeddingDesign(**{**facts, "relation": Relation(facts["relation"]), "features": blocks})
+    for name in ("bandwidths", "picture", "windows"):
+        if features.get(name) is not None:
+            features[name] = tuple(features[name])
+    return EmbeddingDesign(**{**facts, "relation": Relation(facts["relation"]), "features": FeatureBlocks(**features)})
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -11,6 +11,7 @@ import pyarrow as pa
 import torch
 
 from understudy.pipelines.methods.kernel.generators import Generator
+from understudy.pipelines.methods.kernel.judging import JudgedGenerator
 from understudy.pipelines.methods.kernel.method import class_labels
 from understudy.pipelines.methods.kernel.options import KernelOptions
 from understudy.pipelines.methods.kernel.records import to_table
@@ -21,7 +22,7 @@ from understudy.pipelines.table.domain import TableDomain
 class TrainedGenerator:
     """The sampler of a release. The generator no longer trains; on another worker it is on the processor."""
 
-    generator: Generator
+    generator: Generator | JudgedGenerator
     device: str
     shares: np.ndarray
     options: KernelOptions

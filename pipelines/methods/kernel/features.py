@@ -43,8 +43,11 @@ class FeatureBlocks:
     """Public frequencies by number of block, made from a public key when they are needed.
 
     `bandwidths` are in units of [0, 1]-scaled values. With `smoothing` s the kernel compares pictures blurred by s
-    pixels: neighbouring pixels vary together, so this spends the noise where pictures differ. Frequencies are public
-    and may be known in advance: privacy rests on the noise alone.
+    pixels: neighbouring pixels vary together, so this spends the noise where pictures differ. With `windows` half of a
+    block's frequencies see the whole picture so, and the others in equal shares a small part of it, unblurred: a
+    Gaussian window of that standard deviation in pixels, at a random place. Bandwidths shrink there with the root of
+    the number of pixels seen. Frequencies are public and may be known in advance: privacy rests on the noise alone,
+    and the norm of a record's features does not depend on what the frequencies are.
     """
 
     key: str
@@ -53,17 +56,35 @@ class FeatureBlocks:
     bandwidths: tuple[float, ...]
     picture: tuple[int, int, int] | None = None
     smoothing: float = 0.0
+    windows: tuple[float, ...] = ()
 
     def integer_frequencies(self, block: int) -> np.ndarray:
         """Whole numbers (as float64, width x frequencies): 2^-28 turns per grid step."""
         seed = int.from_bytes(sha256(f"{self.key}:{block}".encode()).digest(), "big")
-        normals = np.random.Generator(np.random.Philox(seed % 2**128)).standard_normal((self.width, self.frequencies))
-        if self.picture is not None and self.smoothing > 0:
-            normals = _blurred(normals, self.picture, self.smoothing)
+        random = np.random.Generator(np.random.Philox(seed % 2**128))
+        normals = random.standard_normal((self.width, self.frequencies))
         scales = np.resize(np.array(self.bandwidths), self.frequencies)
+        seen = self.seen_through
+        whole_pictures = seen == 0
+        if self.picture is not None and self.smoothing > 0:
+            normals[:, whole_pictures] = _blurred(normals[:, whole_pictures], self.picture, self.smoothing)
+        if self.picture is not None and self.windows:
+            centres = random.random((2, self.frequencies)) * np.array(self.picture[:2])[:, None]
+            for window in self.windows:
+                of_it = seen == window
+                normals[:, of_it] *= _envelopes(self.picture, centres[:, of_it], window)
+                scales[of_it] *= math.sqrt(min(1.0, math.pi * window**2 / (self.picture[0] * self.picture[1])))
         turns = normals / (2 * math.pi * scales) * (2**_TURN_BITS / LEVELS)
         whole: np.ndarray = np.clip(np.rint(turns), -_MOST_FREQUENCY, _MOST_FREQUENCY)
         return whole
+
+    @property
+    def seen_through(self) -> np.ndarray:
+        """The window of each frequency of a block, in pixels; 0 is the whole picture."""
+        parts = [0.0] * max(1, len(self.windows)) + list(self.windows)
+        with_every_bandwidth = np.repeat(parts, len(self.bandwidths))
+        seen: np.ndarray = np.resize(with_every_bandwidth, self.frequencies)
+        return seen
 
     def float_frequencies(self, block: int) -> np.ndarray:
         """The same frequencies in radians per unit of [0, 1], for generated records (post-processing)."""
@@ -93,6 +114,15 @@ def _blurred(normals: np.ndarray, picture: tuple[int, int, int], pixels: float) 
         grid = gaussian_filter1d(grid, pixels, axis=axis, mode="constant")
     blurred: np.ndarray = grid.reshape(normals.shape)
     return blurred
+
+
+def _envelopes(picture: tuple[int, int, int], centres: np.ndarray, window: float) -> np.ndarray:
+    """Gaussian windows around these places (2 x frequencies), for every value of a picture (width x frequencies)."""
+    height, width, channels = picture
+    down = np.exp(-np.square((np.arange(height) + 0.5)[:, None] - centres[0]) / (2 * window**2))
+    across = np.exp(-np.square((np.arange(width) + 0.5)[:, None] - centres[1]) / (2 * window**2))
+    places = (down[:, None] * across[None]).reshape(height * width, -1)
+    return np.repeat(places, channels, axis=0)
 
 
 @lru_cache(maxsize=1)

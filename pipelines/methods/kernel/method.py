@@ -10,7 +10,7 @@ docs/proofs/kernel.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
@@ -25,7 +25,7 @@ from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.base import Agreement, MethodPlan, NoiseLine, PrivateTable, Progress, Sampler
 from understudy.pipelines.methods.kernel.design import Decision, chunks_of, decide, from_facts, to_facts
 from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
-from understudy.pipelines.methods.kernel.features import AMPLITUDE, on_levels
+from understudy.pipelines.methods.kernel.features import AMPLITUDE, FeatureBlocks, on_levels
 from understudy.pipelines.methods.kernel.mechanism import (
     EMBEDDING,
     EmbeddingDesign,
@@ -51,7 +51,8 @@ from understudy.pipelines.table.domain import TableDomain
 from understudy.pipelines.table.synthetic import Synthetic
 
 if TYPE_CHECKING:
-    from understudy.pipelines.methods.kernel.generators import Generator, Shape
+    from understudy.pipelines.methods.kernel.generators import Architecture, Generator, Shape
+    from understudy.pipelines.methods.kernel.judging import JudgedGenerator
     from understudy.pipelines.methods.kernel.training import TrainingPlan
 
 STEPS = "steps"
@@ -65,6 +66,7 @@ class KernelMethod:
     def plan(self, spec: ReleaseSpec, domain: TableDomain) -> MethodPlan[Decision]:
         options = kernel_options(spec, domain)
         _architecture(spec.generate, _shape(options, domain))
+        _check_training(spec.generate, options)
         _check_mix(spec.generate, class_names(options, domain))
         decision = decide(spec, domain, options)
         return MethodPlan(
@@ -187,9 +189,9 @@ def _shape(options: KernelOptions, domain: TableDomain) -> Shape:
     return Shape(width_of(options, domain), picture_of(options, domain))
 
 
-def _architecture(generate: GenerateSpec, shape: Shape) -> Any:
+def _architecture(generate: GenerateSpec, shape: Shape, usual: Architecture = "conv") -> Architecture:
     if generate.generator == "auto":
-        return "conv" if shape.has_convolutions else "mlp"
+        return usual if shape.has_convolutions else "mlp"
     if generate.generator != "mlp" and not shape.has_convolutions:
         raise SpecError(
             f"generate.generator: {generate.generator} makes pictures of 28 or 32 pixels with 1 or 3 channels",
@@ -198,12 +200,18 @@ def _architecture(generate: GenerateSpec, shape: Shape) -> Any:
     return generate.generator
 
 
-def _training(generate: GenerateSpec, shape: Shape) -> TrainingPlan:
-    from understudy.pipelines.methods.kernel.training import TrainingPlan, device_named
+def training_plan(generate: GenerateSpec, shape: Shape, features: FeatureBlocks) -> TrainingPlan:
+    """What was released without windows is trained on as before there were any."""
+    from understudy.pipelines.methods.kernel.training import PLAIN, WHITENED, device_named
 
-    return TrainingPlan(
-        architecture=_architecture(generate, shape),
-        steps=generate.training_steps or TrainingPlan.steps,
+    metric = generate.metric
+    if metric == "auto":
+        metric = "whitened" if features.windows else "plain"
+    usual = WHITENED if metric == "whitened" else PLAIN
+    return replace(
+        usual,
+        architecture=_architecture(generate, shape, usual.architecture),
+        steps=generate.training_steps or usual.steps,
         one_a_class=generate.one_a_class,
         device=device_named(generate.device),
     )
@@ -216,15 +224,20 @@ def _trained(
     domain: TableDomain,
     progress: Progress,
     workshop: Path | None,
-) -> tuple[Generator, str]:
+) -> tuple[Generator | JudgedGenerator, str]:
     """The generator, and the device that it is on."""
+    from understudy.pipelines.methods.kernel.judging import judged
     from understudy.pipelines.methods.kernel.training import train
 
     shape = _shape(options, domain)
-    plan = _training(spec.generate, shape)
+    plan = training_plan(spec.generate, shape, embedding.design.features)
     key = _training_key(embedding, plan)
     checkpoint = workshop / f"{key}.pt" if workshop is not None else None
-    return train(embedding, shape, plan, int(key[:12], 16), progress, checkpoint), plan.device
+    seed = int(key[:12], 16)
+    generator = train(embedding, shape, plan, seed, progress, checkpoint)
+    if spec.generate.judged:
+        return judged(embedding, generator, plan.device, seed), plan.device
+    return generator, plan.device
 
 
 def _training_key(embedding: ReleasedEmbedding, plan: TrainingPlan) -> str:
@@ -232,6 +245,13 @@ def _training_key(embedding: ReleasedEmbedding, plan: TrainingPlan) -> str:
     data = sha256(np.ascontiguousarray(embedding.released).tobytes()).hexdigest()
     facts = {"plan": asdict(plan), "design": to_facts(embedding.design), "version": version("understudy")}
     return hash_of({"released": data, **facts})
+
+
+def _check_training(generate: GenerateSpec, options: KernelOptions) -> None:
+    if generate.judged and (options.release != "once" or options.label is None):
+        raise SpecError("generate.judged needs `release: once` and a label", "drop it")
+    if generate.metric == "whitened" and options.release != "once":
+        raise SpecError("generate.metric: whitened needs `release: once`", "use plain, or auto")
 
 
 def _check_mix(generate: GenerateSpec, names: list[str]) -> None:

@@ -21,6 +21,9 @@ MAX_NUMBERS = 50_000_000
 DEFAULT_BANDWIDTHS = (0.11, 0.21)
 """Times the root of the number of values: 3 and 6 for pictures of 28 x 28 pixels."""
 DEFAULT_SMOOTHING = 0.7
+DEFAULT_WINDOWS = (4.0, 2.0)
+LEAST_SIDE = 16
+"""Pixels of a picture's shorter side below which windows would see all of it."""
 
 
 class KernelOptions(Public):
@@ -34,7 +37,12 @@ class KernelOptions(Public):
         "once",
         description="once: one noisy embedding of the whole table; steps: one of a fresh sample and kernel a step",
     )
-    frequencies: int = Field(4000, ge=8, le=1_000_000, description="random frequencies: in all (once), a step (steps)")
+    frequencies: int | None = Field(
+        None,
+        ge=8,
+        le=1_000_000,
+        description="random frequencies: in all (once), a step (steps); default: 4,000, or 2,000 with windows",
+    )
     bandwidths: tuple[float, ...] | None = Field(
         None,
         min_length=1,
@@ -44,6 +52,12 @@ class KernelOptions(Public):
     )
     smoothing: float | None = Field(
         None, ge=0, le=100, description="pixels by which pictures are blurred inside the kernel; default: 0.7"
+    )
+    windows: tuple[float, ...] | None = Field(
+        None,
+        max_length=8,
+        description="once: sizes in pixels of the parts of a picture that half of the frequencies look at, in equal "
+        "shares; default: 4 and 2 for pictures of at least 16 pixels, none for anything else. Public",
     )
     rate: float | None = Field(None, gt=0, lt=1, description="steps: chance of a record to be in a step; default: auto")
     steps: int | None = Field(None, ge=1, le=1_000_000, description="steps: how many; default: by `seconds`")
@@ -59,10 +73,21 @@ class KernelOptions(Public):
             raise ValueError("bandwidths lie between 0.001 and 1,000,000")
         return bandwidths
 
+    @field_validator("windows")
+    @classmethod
+    def _in_pixels(cls, windows: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if windows is not None and any(not 0.5 <= window <= 1000 for window in windows):
+            raise ValueError("windows lie between 0.5 and 1,000 pixels")
+        if windows is not None and len(set(windows)) < len(windows):
+            raise ValueError("a window is named twice")
+        return windows
+
     @model_validator(mode="after")
     def _coherent(self) -> KernelOptions:
         if self.release == "once" and (self.rate is not None or self.steps is not None):
             raise ValueError("rate and steps belong to `release: steps`; drop them, or choose it")
+        if self.release == "steps" and self.windows:
+            raise ValueError("windows belong to `release: once`; drop them, or choose it")
         if self.class_sizes is not None and any(size < 0 for size in self.class_sizes.values()):
             raise ValueError("class sizes must not be negative")
         return self
@@ -93,8 +118,13 @@ def bandwidths_of(options: KernelOptions, width: int) -> tuple[float, ...]:
     return options.bandwidths or tuple(share * math.sqrt(width) for share in DEFAULT_BANDWIDTHS)
 
 
-def steps_that_fit(options: KernelOptions, classes: int) -> int:
-    return max(1, MAX_NUMBERS // (classes * (2 * options.frequencies + 1)))
+def frequencies_of(options: KernelOptions, domain: TableDomain) -> int:
+    """More of them tell training little that it does not know, and take as much longer to release."""
+    return options.frequencies or (2000 if windows_of(options, domain) else 4000)
+
+
+def steps_that_fit(frequencies: int, classes: int) -> int:
+    return max(1, MAX_NUMBERS // (classes * (2 * frequencies + 1)))
 
 
 def picture_of(options: KernelOptions, domain: TableDomain) -> tuple[int, int, int] | None:
@@ -114,6 +144,16 @@ def smoothing_of(options: KernelOptions, domain: TableDomain) -> float:
             raise SpecError("method.smoothing is for records that are one picture", "drop it")
         return 0.0
     return DEFAULT_SMOOTHING if options.smoothing is None else options.smoothing
+
+
+def windows_of(options: KernelOptions, domain: TableDomain) -> tuple[float, ...]:
+    picture = picture_of(options, domain)
+    if picture is None and options.windows:
+        raise SpecError("method.windows is for records that are one picture", "drop it")
+    if options.windows is not None:
+        return options.windows
+    large = picture is not None and min(picture[:2]) >= LEAST_SIDE
+    return DEFAULT_WINDOWS if large and options.release == "once" else ()
 
 
 def _check_privacy(spec: ReleaseSpec, options: KernelOptions) -> None:
@@ -146,7 +186,7 @@ def _check_columns(options: KernelOptions, domain: TableDomain) -> None:
     names = set(class_names(options, domain))
     if options.class_sizes is not None and set(options.class_sizes) != names:
         raise SpecError("method.class_sizes must give one size for each class", f"give {', '.join(sorted(names))}")
-    numbers = len(names) * (2 * options.frequencies + 1) * (options.steps or 1)
+    numbers = len(names) * (2 * frequencies_of(options, domain) + 1) * (options.steps or 1)
     if numbers > MAX_NUMBERS:
         raise SpecError(
             f"{numbers:,} numbers would be released; {MAX_NUMBERS:,} is the most",

@@ -10,6 +10,9 @@ enormous noise the direction of a step therefore has nothing to do with the priv
 paper's public code, which multiplies the exact private gradient by a noisy number. The paper's other term, the
 released function at the private points, does not depend on the generator and is dropped.
 
+With `metric: whitened` the first steps are the same; then the distance is weighted by how well each direction is known
+(`whitening`), and a running average of the weights is what is kept.
+
 Checkpoints hold released state only: weights, optimiser and step. A killed run goes on from the last one.
 """
 
@@ -19,8 +22,10 @@ import math
 import os
 import pickle
 import time
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -28,11 +33,16 @@ import torch
 from understudy.pipelines.methods.base import Progress
 from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
 from understudy.pipelines.methods.kernel.generators import Architecture, Generator, Shape
+from understudy.pipelines.methods.kernel.whitening import Whitening, can_whiten, features_of, known_classes
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 
 CACHED_FREQUENCIES = 1 << 26
 """Frequencies kept in memory (256 MB); those of more blocks are made anew for each step."""
 CHECKPOINT_SECONDS = 20.0
+LOOKS = (0.15, 0.28, 0.49, 0.75)
+"""Parts of the training after which the whitening looks at what is generated."""
+AVERAGED = 0.98
+"""Of the running average of weights at every step."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +55,13 @@ class TrainingPlan:
     rate: float = 2e-3
     latent: int = 10
     blocks_a_step: int = 2
+    metric: Literal["plain", "whitened"] = "plain"
     one_a_class: bool = False
     device: str = "cpu"
+
+
+PLAIN = TrainingPlan("conv")
+WHITENED = TrainingPlan("wide", steps=1200, latent=32, blocks_a_step=1, metric="whitened")
 
 
 class Trainer:
@@ -64,9 +79,33 @@ class Trainer:
         self._weights = _class_weights(embedding).to(plan.device)
         self._live = torch.nonzero(self._weights).flatten()
         self._cache: dict[int, torch.Tensor] = {}
+        self._whitening: Whitening | None = None
+        self._averaged: Generator | None = None
+        self._looked_at: dict[str, Any] = {}
+        if plan.metric == "whitened" and can_whiten(embedding):
+            self._whitening = Whitening(embedding, self._live)
+            self._averaged = deepcopy(self.generator).eval().requires_grad_(False)
+
+    @property
+    def finished(self) -> Generator:
+        """What is kept at the end."""
+        return self.generator if self._averaged is None else self._averaged
 
     def step(self) -> float:
         """One update; returns the estimated squared distance to the released embedding (noise included)."""
+        if self.done in self._looks:
+            self._look(deepcopy(self.finished))
+        whitening = self._whitening
+        loss, distance = self._whitened(whitening) if whitening is not None and whitening.means else self._plain()
+        self.optimiser.zero_grad()
+        torch.autograd.backward(loss)
+        self.optimiser.step()
+        self.schedule.step()
+        self.done += 1
+        self._average()
+        return distance
+
+    def _plain(self) -> tuple[torch.Tensor, float]:
         design, plan = self.embedding.design, self.plan
         each = max(2, plan.batch // len(self._live))
         labels = self._live.repeat(each)
@@ -87,16 +126,51 @@ class Trainer:
             gap = means.square().sum(dim=1) * (each / (each - 1)) - 2 * (means * wanted).sum(dim=1)
             loss = loss + (weights * gap).sum()
             size = size + (weights * wanted.square().sum(dim=1)).sum()
-        self.optimiser.zero_grad()
-        torch.autograd.backward(loss)
-        self.optimiser.step()
-        self.schedule.step()
-        self.done += 1
         # Features have norm 1, so M/(M-1) times the mean square of a batch is too large by exactly 1/(M-1).
-        return float(loss.detach() + size - weights.sum() / (each - 1))
+        return loss, float(loss.detach() + size - weights.sum() / (each - 1))
+
+    def _whitened(self, whitening: Whitening) -> tuple[torch.Tensor, float]:
+        """Blocks in turn, one a step."""
+        each = max(2, self.plan.batch // len(self._live))
+        block = self.done % self.embedding.design.blocks
+        with torch.autocast(self.plan.device, torch.bfloat16, enabled=self.plan.device == "cuda"):
+            records = self.generator(self._live.repeat(each))
+        found = features_of(records, self._frequencies(block)).view(each, len(self._live), -1).mean(dim=0)
+        wanted = torch.cat(self._target(block), dim=1)[self._live]
+        loss = (self._weights[self._live] * whitening.distance(block, found, wanted)).sum()
+        return loss, float(loss.detach())
+
+    @property
+    def _looks(self) -> set[int]:
+        if self._whitening is None:
+            return set()
+        return {round(part * self.plan.steps) for part in LOOKS}
+
+    def _look(self, generator: Generator) -> None:
+        """Its own randomness, so that a resumed run sees the same records."""
+        assert self._whitening is not None
+        self._whitening.look(generator, self._frequencies, self.embedding.design.blocks, self.done)
+        self._looked_at = {"generator": generator.state_dict(), "done": self.done}
+
+    def _average(self) -> None:
+        if self._averaged is None:
+            return
+        kept = min(AVERAGED, self.done / (9 + self.done))
+        pairs = zip(self._averaged.state_dict().values(), self.generator.state_dict().values(), strict=True)
+        for average, latest in pairs:
+            if average.dtype.is_floating_point:
+                average.lerp_(latest, 1 - kept)
+            else:
+                average.copy_(latest)
 
     def state(self) -> dict[str, object]:
+        whitening: dict[str, object] = {}
+        if self._whitening is not None and self._averaged is not None:
+            whitening = {"averaged": self._averaged.state_dict()}
+            if self._looked_at:
+                whitening |= {"looked_at": self._looked_at, "means": self._whitening.means}
         return {
+            **whitening,
             "done": self.done,
             "generator": self.generator.state_dict(),
             "optimiser": self.optimiser.state_dict(),
@@ -108,6 +182,15 @@ class Trainer:
         self.generator.load_state_dict(state["generator"])  # type: ignore[arg-type]
         self.optimiser.load_state_dict(state["optimiser"])  # type: ignore[arg-type]
         self.schedule.load_state_dict(state["schedule"])  # type: ignore[arg-type]
+        if self._averaged is not None:
+            self._averaged.load_state_dict(state["averaged"])  # type: ignore[arg-type]
+        if self._whitening is not None and "looked_at" in state and int(state["done"]) < self.plan.steps:  # type: ignore[call-overload]
+            looked_at: Any = state["looked_at"]
+            generator = deepcopy(self.finished)
+            generator.load_state_dict(looked_at["generator"])
+            self.done = int(looked_at["done"])
+            self._look(generator)
+            self._whitening.means = list(state["means"])  # type: ignore[call-overload]
         torch.set_rng_state(state["random"])  # type: ignore[arg-type]
         self.done = int(state["done"])  # type: ignore[call-overload]
 
@@ -150,7 +233,7 @@ def train(
             fault_point("training_checkpointed")
     if checkpoint is not None:
         save(trainer.state(), checkpoint)
-    return trainer.generator
+    return trainer.finished
 
 
 def save(state: dict[str, object], path: Path) -> None:
@@ -178,7 +261,5 @@ def device_named(name: str) -> str:
 
 def _class_weights(embedding: ReleasedEmbedding) -> torch.Tensor:
     """Equal weights of the classes that stand out of their noise; a class that does not is not trained on."""
-    known = embedding.standing_out
-    if not known.any():
-        known = np.ones(len(embedding.sizes), dtype=bool)
+    known = known_classes(embedding).numpy()
     return torch.from_numpy((known / known.sum()).astype(np.float32))

@@ -38,14 +38,18 @@ def check_contract(table, rows):
     return np.stack(table["image"].to_numpy(zero_copy_only=False)).reshape(-1, 4, 4), table["kind"].to_numpy()
 
 
-@pytest.mark.parametrize("method", ["", STEPS])
-def test_a_release_from_end_to_end(seeded, method):
-    table, measured, domain = released(shapes(), seeded, method=method, generate=", class_mix: {dot: 2, bar: 1}")
+@pytest.mark.parametrize(
+    ("method", "training"),
+    [("", ""), (STEPS, ""), (", windows: [1]", ""), ("", ", judged: true"), (", windows: [1]", ", judged: true")],
+)
+def test_a_release_from_end_to_end(seeded, method, training):
+    generate = ", class_mix: {dot: 2, bar: 1}" + training
+    table, measured, domain = released(shapes(), seeded, method=method, generate=generate)
     images, kinds = check_contract(table, 300)
     assert (kinds == "dot").sum() == 200
     json.dumps(dict(measured.facts))
     assert all(line.distance <= line.allowed for line in METHOD.agreement(Synthetic(table, domain), measured))
-    if not method:
+    if method != STEPS:
         corner = [images[kinds == kind][:, :2, :2].mean() for kind in ("dot", "bar")]
         assert corner[0] > corner[1] + 50
 

@@ -125,7 +125,7 @@ def test_a_finished_training_is_not_repeated(seeded, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["done.pt"]
 
 
-@pytest.mark.parametrize("network", ["conv", "dcgan"])
+@pytest.mark.parametrize("network", ["conv", "wide", "dcgan"])
 @pytest.mark.parametrize("picture", [(28, 28, 1), (32, 32, 1), (32, 32, 3), (28, 28, 3)])
 def test_pictures_of_every_size_are_made(network, picture):
     generator = Generator(network, Shape(math.prod(picture), picture), 3, 10, one_a_class=False)

@@ -1,0 +1,180 @@
+"""Frequencies that look through windows: the same bound, the same noise, other public directions."""
+
+import hashlib
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from tests.methods.kernel.conftest import planned
+from understudy.pipelines.errors import SpecError
+from understudy.pipelines.methods.kernel.design import from_facts, to_facts
+from understudy.pipelines.methods.kernel.features import LEVELS, FeatureBlocks
+from understudy.pipelines.methods.kernel.generators import Shape
+from understudy.pipelines.methods.kernel.mechanism import EMBEDDING, EmbeddingDesign, OnceNoise, exact_embedding
+from understudy.pipelines.methods.kernel.method import training_plan
+from understudy.pipelines.privacy.events import Gaussian
+from understudy.pipelines.privacy.relation import Relation
+
+SIDE = 8
+FEATURES = FeatureBlocks("windows", SIDE * SIDE, 48, (0.9, 1.7), (SIDE, SIDE, 1), 0.7, (2.0, 1.0))
+DESIGN = EmbeddingDesign("once", FEATURES, 2, 2, 1.0, 2.0, Relation.ADD_REMOVE)
+LARGE = """scene: {type: tensor, shape: [16, 20], min: 0, max: 255}"""
+
+
+def records(count, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, LEVELS + 1, (count, SIDE * SIDE)).astype(np.uint16), rng.integers(0, 2, count)
+
+
+def features_of(record, block=0):
+    total = np.zeros((1, 2 * FEATURES.frequencies), dtype=np.int64)
+    FEATURES.add(block, record[None, :], np.zeros(1, dtype=np.int64), total)
+    return total[0]
+
+
+def first_numbers(features):
+    return hashlib.sha256(features.integer_frequencies(2).tobytes()).hexdigest()[:16]
+
+
+def test_frequencies_without_windows_are_those_of_every_version_before():
+    assert first_numbers(FeatureBlocks("g", 784, 50, (3.0, 6.0), (28, 28, 1), 0.7)) == "7d44a8d69db7788d"
+    assert first_numbers(FeatureBlocks("g", 6, 40, (0.5, 1.0))) == "97f1bf6fe3776085"
+
+
+def test_half_of_the_frequencies_see_all_and_the_windows_share_the_rest():
+    seen = FEATURES.seen_through
+    assert {window: int((seen == window).sum()) for window in (0, 2, 1)} == {0: 24, 2: 12, 1: 12}
+
+
+@pytest.mark.parametrize("window", [2.0, 1.0])
+def test_what_lies_far_from_a_window_does_not_reach_it(window):
+    weights = np.abs(FEATURES.float_frequencies(0)).reshape(SIDE, SIDE, -1)[:, :, FEATURES.seen_through == window]
+    rows, columns = np.mgrid[0:SIDE, 0:SIDE]
+    total = weights.sum(axis=(0, 1))
+    spreads = []
+    for places in (rows, columns):
+        middle = (weights * places[..., None]).sum(axis=(0, 1)) / total
+        spreads.append(((places[..., None] - middle) ** 2 * weights).sum(axis=(0, 1)) / total)
+    assert np.sqrt(np.mean(spreads)) < 1.2 * window
+    whole = np.abs(FEATURES.float_frequencies(0)).reshape(SIDE, SIDE, -1)[:, :, FEATURES.seen_through == 0]
+    assert (whole > 0).mean() > 0.99
+
+
+def test_channels_of_a_pixel_are_seen_together():
+    colour = replace(FEATURES, width=SIDE * SIDE * 3, picture=(SIDE, SIDE, 3))
+    narrow = np.abs(colour.float_frequencies(0)).reshape(SIDE, SIDE, 3, -1)[..., colour.seen_through == 1.0]
+    far = narrow.max(axis=2) < 1e-6
+    assert far.any()
+    assert (narrow.max(axis=2)[~far] > 0).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(arrays(np.uint16, SIDE * SIDE, elements=st.integers(0, LEVELS)), st.integers(0, 3))
+def test_no_record_exceeds_the_bound(record, block):
+    assert int(np.square(features_of(record, block)).sum()) <= FEATURES.largest_square
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 60), st.integers(1, 40), st.integers(0, 1000))
+def test_a_records_features_do_not_depend_on_its_neighbours(before, after, seed):
+    rows, labels = records(before + after, seed)
+    total = np.zeros((2, 2 * FEATURES.frequencies), dtype=np.int64)
+    FEATURES.add(0, rows, labels, total)
+    np.testing.assert_array_equal(total.sum(axis=0), sum(features_of(row) for row in rows))
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_neighbours_differ_by_at_most_the_sensitivity(replayed, relation):
+    """Neighbour replay: with shared noise, one more record, or another in its place, moves it so far at most."""
+    design = replace(DESIGN, relation=relation)
+    rows, labels = records(60, 3)
+    near = rows[:-1] if relation is Relation.ADD_REMOVE else np.concatenate([rows[:-1], LEVELS - rows[-1:]])
+    pair = [
+        OnceNoise(design).draw(exact_embedding([(some, labels[: len(some)])], design), replayed(1))[EMBEDDING]
+        for some in (rows, near)
+    ]
+    moved = math.sqrt(float(np.square(pair[0] - pair[1]).sum()))
+    assert moved <= design.sensitivity
+    assert moved > (0.99 if relation is Relation.ADD_REMOVE else 0.4) * design.sensitivity
+
+
+@pytest.mark.parametrize("scale", [0.97, 1.0, 1.03])
+def test_noise_of_another_scale_is_rejected(seeded, scale):
+    """Too little noise breaks the guarantee and too much wastes the budget: either is seen."""
+    wide = replace(DESIGN, features=replace(FEATURES, frequencies=4000))
+    noise = OnceNoise(replace(wide, noise_multiplier=2.0 * scale)).draw(
+        np.zeros((2, wide.numbers), dtype=np.int64), seeded(3)
+    )[EMBEDDING]
+    share = noise.ravel() / (OnceNoise(wide).event.noise_multiplier * wide.sensitivity)
+    plausible = abs(float(np.square(share).mean()) - 1) < 5 * math.sqrt(2 / noise.size)
+    assert (plausible and stats.kstest(share, "norm").pvalue > 1e-4) == (scale == 1.0)
+
+
+def test_windows_cost_no_noise_and_change_no_event():
+    """So a release that an earlier version charged and did not finish is resumed at the price that was paid."""
+    plain = replace(DESIGN, features=replace(FEATURES, windows=()))
+    assert plain.record_norm == DESIGN.record_norm
+    assert OnceNoise(plain).event == OnceNoise(DESIGN).event == Gaussian(2.0)
+
+
+def test_large_pictures_have_windows_unless_told_otherwise():
+    spec, _, plan = large("")
+    features = plan.design.design.features
+    assert features.windows == (4.0, 2.0)
+    assert training_plan(spec.generate, Shape(320, (16, 20, 1)), features).metric == "whitened"
+    assert large(", windows: []")[2].design.design.features.windows == ()
+    assert large(", release: steps, rate: 0.1, steps: 10")[2].design.design.features.windows == ()
+    assert planned()[2].design.design.features.windows == ()  # four pixels a side
+
+
+def large(method):
+    from understudy.pipelines.methods.kernel.method import KernelMethod
+    from understudy.pipelines.table.domain import TableDomain
+
+    spec, _, _ = planned(column=LARGE, method=method)
+    columns = {name: column for name, column in spec.columns.items() if name != "image"}
+    spec = spec.model_copy(
+        update={"columns": columns, "generate": spec.generate.model_copy(update={"generator": "mlp"})}
+    )
+    domain = TableDomain.of(spec)
+    return spec, domain, KernelMethod().plan(spec, domain)
+
+
+def test_facts_hold_the_windows_and_old_facts_have_none():
+    assert from_facts(json.loads(json.dumps(to_facts(DESIGN)))) == DESIGN
+    old = replace(DESIGN, features=replace(FEATURES, windows=()))
+    facts = to_facts(old)
+    assert "windows" not in facts["features"]
+    assert from_facts(facts) == old
+
+
+def test_what_was_released_without_windows_is_trained_on_as_before():
+    spec, _, _ = planned()
+    plan = training_plan(spec.generate, Shape(64), replace(FEATURES, windows=()))
+    assert (plan.metric, plan.latent, plan.blocks_a_step, plan.batch) == ("plain", 10, 2, 500)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": ", windows: [0]"}, "windows lie between"),
+        ({"method": ", windows: [2, 2]"}, "named twice"),
+        ({"method": ", release: steps", "generate": ", judged: true"}, "judged needs `release: once`"),
+        ({"method": ", release: steps", "generate": ", metric: whitened"}, "whitened needs `release: once`"),
+        ({"method": ", release: steps, windows: [2]"}, "belong to `release: once`"),
+        (
+            {"method": ", windows: [2]", "column": "age: {type: integer, min: 0, max: 9}"},
+            "records that are one picture",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(changes, message):
+    with pytest.raises(SpecError, match=message):
+        planned(**changes)
