@@ -231,7 +231,7 @@ def _trained(
 
     shape = _shape(options, domain)
     plan = training_plan(spec.generate, shape, embedding.design.features)
-    key = _training_key(embedding, plan)
+    key = training_key(embedding, plan)
     checkpoint = workshop / f"{key}.pt" if workshop is not None else None
     seed = int(key[:12], 16)
     generator = train(embedding, shape, plan, seed, progress, checkpoint)
@@ -240,10 +240,12 @@ def _trained(
     return generator, plan.device
 
 
-def _training_key(embedding: ReleasedEmbedding, plan: TrainingPlan) -> str:
-    """Names a training run: what was released, how it is trained on, and by which version. All of it is public."""
+def training_key(embedding: ReleasedEmbedding, plan: TrainingPlan) -> str:
+    """Names a training run: what was released, how it is trained on, and by which version. All of it is public. A plain
+    metric is not named, as by versions that had no other."""
     data = sha256(np.ascontiguousarray(embedding.released).tobytes()).hexdigest()
-    facts = {"plan": asdict(plan), "design": to_facts(embedding.design), "version": version("understudy")}
+    planned = {name: value for name, value in asdict(plan).items() if (name, value) != ("metric", "plain")}
+    facts = {"plan": planned, "design": to_facts(embedding.design), "version": version("understudy")}
     return hash_of({"released": data, **facts})
 
 

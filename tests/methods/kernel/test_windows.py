@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from dataclasses import replace
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -13,12 +14,15 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from tests.methods.kernel.conftest import planned
+from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.kernel.design import from_facts, to_facts
+from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
 from understudy.pipelines.methods.kernel.features import LEVELS, FeatureBlocks
 from understudy.pipelines.methods.kernel.generators import Shape
 from understudy.pipelines.methods.kernel.mechanism import EMBEDDING, EmbeddingDesign, OnceNoise, exact_embedding
-from understudy.pipelines.methods.kernel.method import training_plan
+from understudy.pipelines.methods.kernel.method import training_key, training_plan
+from understudy.pipelines.methods.kernel.training import PLAIN
 from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.relation import Relation
 
@@ -178,3 +182,21 @@ def test_what_was_released_without_windows_is_trained_on_as_before():
 def test_what_cannot_be_is_refused(changes, message):
     with pytest.raises(SpecError, match=message):
         planned(**changes)
+
+
+def test_what_an_earlier_version_trained_without_windows_is_found_by_its_name():
+    """The name of a training run has every fact of its plan; one that came later is none of a plain plan."""
+    features = FeatureBlocks("key", 4, 8, (1.0,))
+    design = EmbeddingDesign("once", features, 1, 2, 1.0, 3.0, Relation.ADD_REMOVE)
+    released = ReleasedEmbedding(design, np.zeros((2, design.numbers), np.int64))
+    earlier = {
+        "released": hashlib.sha256(released.released.tobytes()).hexdigest(),
+        "plan": {
+            "architecture": "conv", "steps": 1500, "batch": 500, "rate": 2e-3, "latent": 10, "blocks_a_step": 2,
+            "one_a_class": False, "device": "cpu",
+        },
+        "design": to_facts(design),
+        "version": version("understudy"),
+    }  # fmt: skip
+    assert training_key(released, PLAIN) == hash_of(earlier)
+    assert training_key(released, replace(PLAIN, metric="whitened")) != hash_of(earlier)
