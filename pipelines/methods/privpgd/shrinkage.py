@@ -166,7 +166,9 @@ def _told_together(
         if column in pair:
             other = pair[0] if pair[1] == column else pair[1]
             interaction = residual if pair[1] == column else residual.T
-            seen[other] = Seen(tables[other,].probabilities, on_axis.get(other), interaction, math.sqrt(variances[pair]))
+            seen[other] = Seen(
+                tables[other,].probabilities, on_axis.get(other), interaction, math.sqrt(variances[pair])
+            )
     found = told_together(tables[column,].probabilities, seen, pairs) if seen else {}
     return {
         (c, column) if c < column else (column, c): each if c < column else Shrunk(each.interaction.T, each.freedom)

@@ -104,7 +104,7 @@ def _relation(target: Target, column: int) -> Relation:
 
 
 def fitted_terms(codes: npt.NDArray[np.int32], relations: Sequence[Relation]) -> list[FloatArray]:
-    """The model's terms, like the relations' tables; over these rows their expected counts e have e + ridge t = target."""
+    """The model's terms t, like the relations' tables: over these rows, expected counts + ridge t = those wanted."""
     rows = len(codes)
     cells = [relation.cells(codes) for relation in relations]
     # The other columns are as they are: targets say how their cells are shared.
@@ -137,12 +137,11 @@ def _step(now: FloatArray, term: FloatArray, target: FloatArray, ridge: float) -
     for _ in range(6):
         grown = now * np.exp(step)
         step = np.clip(step - (grown + ridge * (term + step) - target) / (grown + ridge), -STEEPEST, STEEPEST)
-    return np.where((now > 0.0) & (target.sum(axis=1, keepdims=True) > 0.0), step, 0.0)
+    told = (now > 0.0) & (target.sum(axis=1, keepdims=True) > 0.0)
+    return np.asarray(np.where(told, step, 0.0))
 
 
-def chances(
-    codes: npt.NDArray[np.int32], relations: Sequence[Relation], terms: Sequence[FloatArray]
-) -> FloatArray:
+def chances(codes: npt.NDArray[np.int32], relations: Sequence[Relation], terms: Sequence[FloatArray]) -> FloatArray:
     """[rows, codes of the column]: what the model gives each code in each row."""
     model = np.full((len(codes), terms[0].shape[1]), 1.0 / terms[0].shape[1])
     for relation, term in zip(relations, terms, strict=True):
