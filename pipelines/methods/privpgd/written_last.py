@@ -143,7 +143,7 @@ def _step(now: FloatArray, term: FloatArray, target: FloatArray, ridge: float) -
 
 def chances(codes: npt.NDArray[np.int32], relations: Sequence[Relation], terms: Sequence[FloatArray]) -> FloatArray:
     """[rows, codes of the column]: what the model gives each code in each row."""
-    model = np.full((len(codes), terms[0].shape[1]), 1.0 / terms[0].shape[1])
+    model: FloatArray = np.full((len(codes), terms[0].shape[1]), 1.0 / terms[0].shape[1])
     for relation, term in zip(relations, terms, strict=True):
         _tilt(relation.cells(codes), model, np.exp(term - term.max(axis=1, keepdims=True)))
     return model
@@ -151,7 +151,7 @@ def chances(codes: npt.NDArray[np.int32], relations: Sequence[Relation], terms: 
 
 def _shares(table: FloatArray) -> FloatArray:
     sums = table.sum(axis=1, keepdims=True)
-    return np.divide(table, sums, out=np.zeros_like(table), where=sums > 0.0)
+    return np.asarray(np.divide(table, sums, out=np.zeros_like(table), where=sums > 0.0))
 
 
 def _triples(relations: Sequence[Relation], sizes: Sequence[int], codes: int) -> list[tuple[int, int]]:
