@@ -58,10 +58,8 @@ def told_together(column: FloatArray, seen: Mapping[int, Seen], pairs: Mapping[P
     ends = np.cumsum([len(part.probabilities) for part in parts])
     places = [slice(end - len(part.probabilities), end) for part, end in zip(parts, ends, strict=True)]
     std = np.concatenate([np.full(len(part.probabilities), part.std) for part in parts])
-    free, free_of_column = (
-        _blocks([_centred_basis(len(part.probabilities)) for part in parts]),
-        _centred_basis(len(column)),
-    )
+    free = _blocks([_centred_basis(len(part.probabilities)) for part in parts])
+    free_of_column = _centred_basis(len(column))
     # In white noise: `white` = reach^T b + N(0, 1), codes of the column centred as well.
     white = free.T @ (np.concatenate([part.interaction for part in parts]) / std[:, None]) @ free_of_column
     reach = (_covariances(chosen, parts, places, pairs) / std[:, None]).T @ free
