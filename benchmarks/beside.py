@@ -107,7 +107,9 @@ def _methods(args: argparse.Namespace) -> Iterator[tuple[str, Make]]:
 def _own(name: str) -> Make:
     def make(table: CodedTable, seen: np.ndarray, epsilon: float) -> tuple[np.ndarray, float]:
         start = time.process_time()
-        fake = synthesize(OURS[name](table, seen, epsilon), grid(table), len(seen), PrivPGDConfig())
+        focus = frozenset({table.label}) if name == "focus" else frozenset[int]()
+        noisy = OURS[name](table, seen, epsilon)
+        fake = synthesize(noisy, grid(table), len(seen), PrivPGDConfig(), focus=focus)
         return fake, time.process_time() - start
 
     return make

@@ -46,8 +46,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _released(table: CodedTable, seen: np.ndarray, unseen: np.ndarray, focus: bool) -> tuple[float, float]:
-    noisy = by_residuals(table, seen, EPSILON, frozenset({table.label}) if focus else frozenset())
-    fake = synthesize(noisy, grid(table), len(seen), PrivPGDConfig())
+    columns = frozenset({table.label}) if focus else frozenset[int]()
+    noisy = by_residuals(table, seen, EPSILON, columns)
+    fake = synthesize(noisy, grid(table), len(seen), PrivPGDConfig(), focus=columns)
     return auc(table, fake, unseen), metrics.average_total_variation(seen, fake, table.sizes)
 
 

@@ -88,4 +88,5 @@ def _rows(table: CodedTable, mode: str, epsilon: float, draw: int) -> np.ndarray
         return table.codes[np.random.default_rng(draw).integers(0, many, many)]
     focus = frozenset({table.columns.index(GROUP)}) if mode in ("focus", "both") else frozenset[int]()
     noisy = by_residuals(table, table.codes, epsilon, focus)
-    return synthesize(noisy, grid(table), 4 * many if mode in ("fourfold", "both") else many, PrivPGDConfig())
+    rows = 4 * many if mode in ("fourfold", "both") else many
+    return synthesize(noisy, grid(table), rows, PrivPGDConfig(), focus=focus)

@@ -8,6 +8,8 @@ that one pass will do: about half of all codes change, no row stays as it was, a
 near to the targets as those of the fit. The strength is three times that of the fit: gaps are smaller in proportion to
 its square root, and rows still move.
 
+Columns of the focus are written last in every part, too.
+
 Penalised statistics play no part in a redraw; where there are any, whole sweeps follow it as in a fit.
 """
 
@@ -22,6 +24,7 @@ from understudy.pipelines.methods.privpgd.engine import Fitted, Int32Array
 from understudy.pipelines.methods.privpgd.polish import build_fibres, build_scores, polish
 from understudy.pipelines.methods.privpgd.polish_kernel import redraw, sweep
 from understudy.pipelines.methods.privpgd.repair import replace_broken_rows
+from understudy.pipelines.methods.privpgd.written_last import write_last
 from understudy.pipelines.spec.rules import Rule as RowRule
 from understudy.pipelines.table.coding.decode import decode
 from understudy.pipelines.table.domain import TableDomain
@@ -64,4 +67,6 @@ def drawn_anew(fitted: Fitted, rows: int, rng: np.random.Generator) -> Int32Arra
         sweep(codes, some, rng.permutation(len(sizes)), sizes, fibres, build_scores(codes, (), fitted.sizes))
     if fitted.rules:
         replace_broken_rows(codes, fitted.rules, fitted.sizes, rng)
+    for column in fitted.focus:
+        write_last(codes, column, fitted.targets, fitted.sizes, SWEEPS, rng, fitted.rules, fitted.penalties)
     return codes

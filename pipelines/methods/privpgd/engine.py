@@ -32,6 +32,7 @@ from understudy.pipelines.methods.privpgd.row_targets import row_targets
 from understudy.pipelines.methods.privpgd.start import draw_from_tree
 from understudy.pipelines.methods.privpgd.targets import Target, build_targets
 from understudy.pipelines.methods.privpgd.transport import CpuParticles
+from understudy.pipelines.methods.privpgd.written_last import write_last
 
 Int32Array = npt.NDArray[np.int32]
 Progress = Callable[[int, int, float], None]
@@ -54,6 +55,7 @@ class Fitted:
     rules: tuple[Rule, ...]
     penalties: tuple[Penalty, ...]
     merged: Mapping[int, Merged]
+    focus: tuple[int, ...] = ()
 
     def unmerged(self, codes: Int32Array, rng: np.random.Generator) -> Int32Array:
         """In place: a code of its own for every merged one."""
@@ -71,6 +73,7 @@ def synthesize(
     constraints: Sequence[Constraint] = (),
     total: float | None = None,
     seed: int | None = None,
+    focus: frozenset[int] = frozenset(),
     progress: Progress | None = None,
 ) -> Int32Array:
     """Codes [rows, columns] whose marginals match the noisy ones as far as the noise lets them be known.
@@ -78,11 +81,14 @@ def synthesize(
     `total` is the table's number of rows where that is public (REPLACE_ONE); otherwise it is estimated from
     what was released. A column that no marginal covers is uniform. Every row obeys the hard rules
     among `constraints`. `seed` makes a run repeatable; it protects
-    nothing and need not be secret. `progress` is told (epochs done, epochs in all, mean SW2^2 of the
+    nothing and need not be secret. What the other columns say of those of `focus` is estimated together, and they are
+    written last. `progress` is told (epochs done, epochs in all, mean SW2^2 of the
     epoch).
     """
     rng = np.random.default_rng(seed)
-    fitted = fit(noisy, columns, rows, config, rng, constraints=constraints, total=total, progress=progress)
+    fitted = fit(
+        noisy, columns, rows, config, rng, constraints=constraints, total=total, focus=focus, progress=progress
+    )
     return fitted.unmerged(fitted.codes, rng)
 
 
@@ -95,6 +101,7 @@ def fit(
     *,
     constraints: Sequence[Constraint] = (),
     total: float | None = None,
+    focus: frozenset[int] = frozenset(),
     progress: Progress | None = None,
 ) -> Fitted:
     """`synthesize`, up to where codes are still merged."""
@@ -107,9 +114,9 @@ def fit(
     touched = {column for rule in rules for column in rule.columns}
     touched |= {column for penalty in penalties for column in penalty.statistic.scores}
     if isinstance(noisy, EntityResiduals):
-        targets = row_targets(noisy, columns, frozenset(touched))
+        targets = row_targets(noisy, columns, frozenset(touched), focus)
     else:
-        targets = build_targets(noisy, columns, total, frozenset(touched))
+        targets = build_targets(noisy, columns, total, frozenset(touched), focus)
     columns = [targets.merged[c].column(each) if c in targets.merged else each for c, each in enumerate(columns)]
     sizes = [column.size for column in columns]
     particles = config.particles or min(max(rows, 1), MOST_PARTICLES)
@@ -125,7 +132,9 @@ def fit(
     polish(codes, fitting, sizes, config.polish_sweeps, rng, rules, penalties, config.redraws)
     if rules and replace_broken_rows(codes, rules, sizes, rng):
         polish(codes, fitting, sizes, config.polish_sweeps, rng, rules, penalties)
-    return Fitted(codes, fitting, tuple(sizes), tuple(rules), tuple(penalties), targets.merged)
+    for column in sorted(focus):
+        write_last(codes, column, targets.joint, sizes, config.polish_sweeps, rng, rules, penalties)
+    return Fitted(codes, fitting, tuple(sizes), tuple(rules), tuple(penalties), targets.merged, tuple(sorted(focus)))
 
 
 def descend(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +51,12 @@ def learn(
     probabilities = {c: merged[c].probabilities if c in merged else masses[c] for c in range(len(columns))}
     nested = _nested(residuals, merged, total)
     return merged, Known(probabilities, {c: each.members for c, each in merged.items()}, predicted, smooth, nested)
+
+
+def with_focus(known: Known, columns: Sequence[GridColumn], focus: frozenset[int]) -> Known:
+    """Pairs with these columns are to be told together."""
+    ordered = {c: codes for c, column in enumerate(columns) if (codes := in_order(column)) is not None}
+    return replace(known, focus=focus, on_axis=ordered)
 
 
 def _cuts(residuals: Residuals, column: int) -> Starts:

@@ -165,7 +165,8 @@ def _fitted(
     config = PrivPGDConfig(particles=spec.generate.particles, device=spec.generate.device)
     if spec.generate.epochs is not None:
         config = replace(config, epochs=spec.generate.epochs)
-    rules, statistics = spec.generate.rules, privpgd_options(spec, domain).statistics
+    options = privpgd_options(spec, domain)
+    rules, statistics = spec.generate.rules, options.statistics
     total = noisy_total(measured)
     return fit(
         _noisy(measured),
@@ -175,6 +176,7 @@ def _fitted(
         rng,
         constraints=rule_constraints(rules, domain) + statistic_constraints(statistics, measured, total, domain),
         total=measured.facts["public_total"],
+        focus=frozenset(domain.index(name) for name in options.focus),
         progress=lambda done, steps, loss: progress(done, steps, f"transport loss {loss:.2e}"),
     )
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from understudy.pipelines.counting.entity_rows import EntityResiduals
 from understudy.pipelines.counting.workload import Clique
-from understudy.pipelines.methods.privpgd.learning import learn
+from understudy.pipelines.methods.privpgd.learning import learn, with_focus
 from understudy.pipelines.methods.privpgd.level_tables import shrink_by_trend, shrink_in_groups
 from understudy.pipelines.methods.privpgd.merging import Merged
 from understudy.pipelines.methods.privpgd.problem import GridColumn
@@ -39,10 +39,15 @@ class RowTable:
 
 
 def row_targets(
-    counted: EntityResiduals, columns: Sequence[GridColumn], whole: frozenset[int] = frozenset()
+    counted: EntityResiduals,
+    columns: Sequence[GridColumn],
+    whole: frozenset[int] = frozenset(),
+    focus: frozenset[int] = frozenset(),
 ) -> Targets:
-    """What rows should look like, over the columns without the level. Columns of `whole` are not merged."""
-    tables, merged = row_tables(counted, columns, whole)
+    """What rows should look like, over the columns without the level. Columns of `whole` are not merged; pairs with one
+    of `focus` are told together.
+    """
+    tables, merged = row_tables(counted, columns, whole, focus)
     measured = [clique for clique in tables if len(clique) > 1]
     variances = {s: max(counted.residuals.variance(s), 1e-300) * _outweighed(tables[s]) for s in measured}
     best = min(variances.values(), default=1.0)
@@ -56,10 +61,13 @@ def row_targets(
 
 
 def row_tables(
-    counted: EntityResiduals, columns: Sequence[GridColumn], whole: frozenset[int] = frozenset()
+    counted: EntityResiduals,
+    columns: Sequence[GridColumn],
+    whole: frozenset[int] = frozenset(),
+    focus: frozenset[int] = frozenset(),
 ) -> tuple[dict[Clique, RowTable], dict[int, Merged]]:
     """Of every marginal that was asked for, and of its parts, over merged codes where a column has any."""
-    tables, merged = _shrunk(counted, columns, whole)
+    tables, merged = _shrunk(counted, columns, whole, focus)
     levels = tables[(counted.level,)].probabilities
     outweighs = counted.rows_each / float(levels @ counted.rows_each)
     cliques = [clique for clique in tables if counted.level not in clique]
@@ -67,7 +75,7 @@ def row_tables(
 
 
 def _shrunk(
-    counted: EntityResiduals, columns: Sequence[GridColumn], whole: frozenset[int]
+    counted: EntityResiduals, columns: Sequence[GridColumn], whole: frozenset[int], focus: frozenset[int]
 ) -> tuple[dict[Clique, Table], dict[int, Merged]]:
     """Tables of entities, with and without the level."""
     entities, level = counted.entities, counted.level
@@ -76,7 +84,7 @@ def _shrunk(
     grid = [*columns, GridColumn(len(counted.rows_each), True)]
     merged, known = learn(counted.residuals, grid, entities, whole | {level})
     estimates = lifted_estimates(counted.residuals, merged)
-    tables = shrink_all(estimates, entities, known)
+    tables = shrink_all(estimates, entities, with_focus(known, grid, focus))
     levels, scores = tables[(level,)].probabilities, np.log2(counted.rows_each)
     for column in range(level):
         pair, own = (column, level), tables[(column,)].probabilities

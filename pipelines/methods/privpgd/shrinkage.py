@@ -3,7 +3,7 @@
 Method: a table over A is written as the maximum-entropy table E that its own sub-marginals imply (for a
 pair, the product of its columns) plus an interaction R, the part no sub-marginal sees. R sums to zero along
 every axis, and so does the noise that is left in it: of v per cell, the product of 1 - 1/size over the axes.
-Up to four estimates of the interaction are made and combined:
+Up to five estimates of the interaction are made and combined:
 - Wiener: prior N(0, t E) per cell (departures scale as counts do), t by maximum likelihood for each table,
   posterior mean R t E / (t E + noise). Good where a few cells stand out; cells expected empty stay empty.
 - Spectral, for pairs: singular values shrunk optimally for squared error (Gavish and Donoho 2017, Frobenius
@@ -12,6 +12,7 @@ Up to four estimates of the interaction are made and combined:
 - Smooth, for pairs with an ordered column: what neighbouring codes say of each other (`order`). Where a pair was also
   measured in groups of neighbours, that is a prediction which is mended by what the groups say beside it, the coarsest
   first, and the codes last (`nested`).
+- Together, for pairs with a column of the focus: what each other column says of it beside the rest (`regressed`).
 They are mixed as their estimated risk asks (`stein`; for spectral functions Candes, Sing-Long and Trzasko 2013).
 Where noise rules, a table falls back to E: the maximum-entropy bias that lets graphical models win at small
 epsilon. Where data rule, it is left alone.
@@ -31,6 +32,7 @@ from understudy.pipelines.methods.privpgd.factors import shared_interactions
 from understudy.pipelines.methods.privpgd.nested import Nested, fit_to_groups
 from understudy.pipelines.methods.privpgd.projection import maximum_entropy, project_to_marginals, project_to_simplex
 from understudy.pipelines.methods.privpgd.reconcile import Estimate
+from understudy.pipelines.methods.privpgd.regressed import Seen, told_together
 from understudy.pipelines.methods.privpgd.stein import Shrunk, least_risk
 
 FloatArray = npt.NDArray[np.float64]
@@ -53,7 +55,8 @@ class Table:
 class Known:
     """What is known before tables are shrunk: probabilities of columns, how many codes each of a column's codes stands
     for where some were merged, the interactions of pairs that their groups predict and what was measured in these,
-    and estimates of those of others that are smooth along ordered columns.
+    and estimates of those of others that are smooth along ordered columns. Pairs with a column of `focus` are told
+    together; `on_axis` says how many codes of an ordered column, its first ones, are in order.
     """
 
     columns: Mapping[int, FloatArray] = field(default_factory=dict)
@@ -61,6 +64,8 @@ class Known:
     interactions: Mapping[Subset, FloatArray] = field(default_factory=dict)
     smooth: Mapping[Subset, Shrunk] = field(default_factory=dict)
     nested: Mapping[Subset, Sequence[Nested]] = field(default_factory=dict)
+    focus: frozenset[int] = frozenset()
+    on_axis: Mapping[int, int] = field(default_factory=dict)
 
     def spread(self, subset: Subset, shape: Sequence[int]) -> list[FloatArray]:
         """Of every axis, the shares of a table's codes that evenly spread mass has."""
@@ -118,7 +123,7 @@ def _shrink_level(
         if r.ndim == 2 and s not in known.interactions and not any(column in known.members for column in s)
     }
     shared = shared_interactions(alike, variances)
-    shrunk = {}
+    shrunk, mixed = {}, {}
     for subset, residual in residuals.items():
         variance, about = known.variance(subset, variances[subset]), expected[subset]
         if subset in known.nested:
@@ -130,9 +135,45 @@ def _shrink_level(
             estimate = least_risk(residual, variances[subset], estimate, known.smooth[subset])
         if subset in shared:
             estimate = least_risk(residual, variances[subset], estimate, shared[subset])
-        fitted = project_to_marginals(about + estimate.interaction, lower[subset])
-        shrunk[subset] = Table(fitted, float(np.mean(variance)) * max(estimate.freedom, 0.0) / residual.size)
+        mixed[subset] = estimate
+        shrunk[subset] = _with(estimate, about, variance, lower[subset])
+    for column in sorted(known.focus):
+        pairs = {s: shrunk[s].probabilities for s in alike}
+        for subset, together in _told_together(column, alike, variances, tables, pairs, known.on_axis).items():
+            mixed[subset] = least_risk(alike[subset], variances[subset], mixed[subset], together)
+            shrunk[subset] = _with(mixed[subset], expected[subset], variances[subset], lower[subset])
     return shrunk
+
+
+def _with(
+    estimate: Shrunk, about: FloatArray, variance: float | FloatArray, lower: Mapping[Subset, FloatArray]
+) -> Table:
+    fitted = project_to_marginals(about + estimate.interaction, lower)
+    return Table(fitted, float(np.mean(variance)) * max(estimate.freedom, 0.0) / about.size)
+
+
+def _told_together(
+    column: int,
+    residuals: Mapping[Subset, FloatArray],
+    variances: Mapping[Subset, float],
+    tables: Mapping[Subset, Table],
+    pairs: Mapping[Subset, FloatArray],
+    on_axis: Mapping[int, int],
+) -> dict[Subset, Shrunk]:
+    """The column's pairs among `residuals`, each as the others let it be."""
+    seen = {}
+    for pair, residual in residuals.items():
+        if column in pair:
+            other = pair[0] if pair[1] == column else pair[1]
+            interaction = residual if pair[1] == column else residual.T
+            seen[other] = Seen(
+                tables[other,].probabilities, on_axis.get(other), interaction, math.sqrt(variances[pair])
+            )
+    found = told_together(tables[column,].probabilities, seen, pairs) if seen else {}
+    return {
+        (c, column) if c < column else (column, c): each if c < column else Shrunk(each.interaction.T, each.freedom)
+        for c, each in found.items()
+    }
 
 
 def fitted_to_groups(predicted: FloatArray, nested: Sequence[Nested]) -> Table:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from understudy.pipelines.counting.lifted import Residuals
 from understudy.pipelines.counting.shares import subsets
-from understudy.pipelines.methods.privpgd.learning import learn, merged_marginal
+from understudy.pipelines.methods.privpgd.learning import learn, merged_marginal, with_focus
 from understudy.pipelines.methods.privpgd.merging import Merged
 from understudy.pipelines.methods.privpgd.problem import GridColumn, NoisyMarginal
 from understudy.pipelines.methods.privpgd.reconcile import EXACT_VARIANCE, Estimate, estimate_closure, estimate_total
@@ -56,10 +56,11 @@ def build_targets(
     columns: Sequence[GridColumn],
     total: float | None,
     whole: frozenset[int] = frozenset(),
+    focus: frozenset[int] = frozenset(),
 ) -> Targets:
     """Estimate, shrink and project the marginals; a column that no marginal covers becomes uniform.
 
-    Columns of `whole` are not merged, however wide.
+    Columns of `whole` are not merged, however wide. Pairs with one of `focus` are told together.
     """
     sizes = [column.size for column in columns]
     merged: dict[int, Merged] = {}
@@ -74,6 +75,7 @@ def build_targets(
         asked = tuple(marginal.columns for marginal in noisy)
     else:
         return uniform_targets(sizes)
+    known = with_focus(known, columns, focus)
     tables = shrink_all(estimates, rows if total is None else float(total), known)
     return assembled(tables, estimates, asked, sizes, merged)
 

@@ -64,6 +64,37 @@ def test_low_noise_marginals_are_reproduced(order: int) -> None:
     assert mean_variation(real, fake, sizes, 2) < 0.015 < 0.1 < mean_variation(real, independent, sizes, 2)
 
 
+@pytest.mark.parametrize("rows", [0, 1, 7, 3000])
+@pytest.mark.parametrize("sigma", [0.0, 1.0, 1e5])
+def test_any_column_can_be_in_focus(rows: int, sigma: float) -> None:
+    """Also one of a single value, one that no marginal covers, and one whose codes are not all in order."""
+    sizes = [8, 5, 1, 6]
+    columns = [GridColumn(8, True), GridColumn(5, False), GridColumn(1, False), GridColumn(6, True, (5,))]
+    marginals = measure(correlated_table(3000, sizes), sizes, 2, sigma)
+    focus = frozenset(range(5))
+    fake = synthesize(marginals, [*columns, GridColumn(4, True)], rows, QUICK, seed=1, focus=focus)
+    assert_in_domain(fake, rows, [*columns, GridColumn(4, True)])
+
+
+def test_a_label_follows_from_the_other_columns_better_with_a_focus_on_it() -> None:
+    """Columns that all say the same of a label, at a noise that hides what each says of it."""
+    sizes, rng = [16, 16, 16, 16, 2], np.random.default_rng(8)
+    real = correlated_table(20_000, sizes)
+    columns, gaps = [GridColumn(k, k > 2) for k in sizes], []
+    for seed in range(3):
+        marginals = measure(real, sizes, 2, 150.0, seed)
+        means = []
+        for focus in (frozenset[int](), frozenset({4})):
+            fake = synthesize(marginals, columns, 20_000, QUICK, seed=seed, focus=focus)
+            # How far apart the labels' mean scores lie, by a linear rule learned from the copy, on the real rows.
+            cells = np.eye(16)[fake[:, :4]].reshape(len(fake), -1)
+            rule = np.linalg.solve(cells.T @ cells + 10 * np.eye(64), cells.T @ (fake[:, 4] - fake[:, 4].mean()))
+            score = np.eye(16)[real[:, :4]].reshape(len(real), -1) @ rule
+            means.append(float(np.corrcoef(score + 1e-9 * rng.normal(size=len(score)), real[:, 4])[0, 1]))
+        gaps.append(means[1] - means[0])
+    assert np.mean(gaps) > 0.01
+
+
 def test_result_is_closer_to_the_truth_than_the_noisy_marginals() -> None:
     sizes = [16, 12, 4, 10]
     real = correlated_table(20_000, sizes)

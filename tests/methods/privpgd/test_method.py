@@ -14,7 +14,9 @@ from understudy.pipelines.counting.counting import LocalTable, count_marginals
 from understudy.pipelines.counting.released import noisy_total, released_marginals, title
 from understudy.pipelines.counting.triples import chosen_triples
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.methods.privpgd import drawing, engine
 from understudy.pipelines.methods.privpgd.method import PrivPGDMethod
+from understudy.pipelines.methods.privpgd.written_last import write_last
 from understudy.pipelines.privacy.accounting import composed_loss
 from understudy.pipelines.privacy.measurement import Measurement
 from understudy.pipelines.privacy.mechanism import Mechanism, PlannedCharge
@@ -270,6 +272,34 @@ def test_a_focus_gets_more_and_the_plan_says_who_pays() -> None:
     assert "focus" not in plain.details
     own, others = (f"{min(found):.2f} to {max(found):.2f} times" for found in times.values())
     assert focused.details["focus"] == f"city; noise of its marginals {own}, of the others {others} that without"
+
+
+def test_columns_of_a_focus_are_written_last_in_one_piece_and_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+
+    def noted(codes: np.ndarray, column: int, *others: Any) -> None:
+        written.append(column)
+        write_last(codes, column, *others)
+
+    monkeypatch.setattr(engine, "write_last", noted)
+    monkeypatch.setattr(drawing, "write_last", noted)
+    spec = spec_with(", focus: [city, age]")
+    table, measured, private, _ = release(spec)
+    assert written == [0, 2]
+    sampler = PrivPGDMethod().sampler(measured, spec, private.domain, 3000, np.random.default_rng(1), QUIET)
+    part = sampler.draw(0, 2000, np.random.default_rng(2))
+    assert written == [0, 2] * 3
+    for copy in (table, part):
+        [real, made] = (
+            count_marginals([encode(t, private.domain)], private.domain.sizes, [(0, 1)])[0]
+            for t in (private.table, copy)
+        )
+        assert np.abs(real / real.sum() - made / made.sum()).sum() / 2 < 0.06
+
+
+def test_without_a_focus_nothing_is_written_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "write_last", lambda *_: pytest.fail("no column is in focus"))
+    release(spec_with())
 
 
 def test_adaptive_rounds_find_the_dependence() -> None:

@@ -92,9 +92,13 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.abs(one - other).sum() / 2)
 
 
-def test_tables_are_of_rows_and_not_of_entities() -> None:
+FOCUS = pytest.mark.parametrize("focus", [frozenset[int](), frozenset({0, 2})])
+
+
+@FOCUS
+def test_tables_are_of_rows_and_not_of_entities(focus: frozenset[int]) -> None:
     counted, true = released(1.0)
-    for clique, table in row_tables(counted, GRID)[0].items():
+    for clique, table in row_tables(counted, GRID, focus=focus)[0].items():
         entities = counted.residuals.marginal(clique) / counted.entities
         assert table.probabilities.min() >= 0
         assert table.probabilities.sum() == pytest.approx(1)
@@ -103,17 +107,19 @@ def test_tables_are_of_rows_and_not_of_entities() -> None:
     assert counted.rows == pytest.approx(people()[1].sum(), rel=0.01)
 
 
-def test_with_noise_that_hides_everything_targets_are_tables_still() -> None:
+@FOCUS
+def test_with_noise_that_hides_everything_targets_are_tables_still(focus: frozenset[int]) -> None:
     counted, _ = released(1e6)
-    for table in row_tables(counted, GRID)[0].values():
+    for table in row_tables(counted, GRID, focus=focus)[0].values():
         assert table.probabilities.min() >= 0
         assert table.probabilities.sum() == pytest.approx(1)
         assert np.isfinite(table.variance)
 
 
-def test_rows_are_generated_as_there_are_and_without_the_level() -> None:
+@FOCUS
+def test_rows_are_generated_as_there_are_and_without_the_level(focus: frozenset[int]) -> None:
     counted, true = released(5.0)
-    codes = synthesize(counted, GRID, 20_000, seed=1)
+    codes = synthesize(counted, GRID, 20_000, seed=1, focus=focus)
     assert codes.shape == (20_000, 3)
     for clique, table in true.items():
         copy = np.zeros(table.shape)
