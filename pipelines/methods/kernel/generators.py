@@ -1,7 +1,8 @@
 """Networks that turn noise and a class into a record in [0, 1]^d. Post-processing: they only ever see released numbers.
 
 `conv` puts its width where a CPU is quick: two matrix products make a quarter-size picture, two transposed
-convolutions finish it. `wide` is the same half as wide again, with twice the hidden numbers. `dcgan` is the paper's
+convolutions finish it. `wide` is the same half as wide again, with twice the hidden numbers. `warped` bends what a
+`wide` network painted (`warping`). `dcgan` is the paper's
 set-up (latent 10; 256, 128 and 64 channels, batch norm, ReLU, Tanh), far slower on a CPU. `mlp` serves vectors and
 pictures of other sizes.
 Reference. Jiang, Sun & Yu 2023, section 5 (architecture); Radford et al. 2016 (DCGAN).
@@ -16,7 +17,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-Architecture = Literal["conv", "wide", "dcgan", "mlp"]
+from understudy.pipelines.methods.kernel.warping import Warped
+
+Architecture = Literal["warped", "conv", "wide", "dcgan", "mlp"]
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,9 @@ def _network(architecture: Architecture, shape: Shape, inputs: int) -> nn.Module
     side, _, channels = shape.picture
     if architecture == "dcgan":
         return _dcgan(inputs, side, channels)
-    if architecture == "wide":
-        return _conv(inputs, side, channels, hidden=512, coarse=48, fine=12)
+    if architecture in ("wide", "warped"):
+        wide = _conv(inputs, side, channels, hidden=512, coarse=48, fine=12)
+        return Warped(wide, inputs, shape.picture) if architecture == "warped" else wide
     return _conv(inputs, side, channels, hidden=256, coarse=32, fine=8)
 
 
