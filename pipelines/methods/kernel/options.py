@@ -171,10 +171,14 @@ def edge_bandwidths_of(options: KernelOptions, domain: TableDomain) -> tuple[flo
     picture = picture_of(options, domain)
     if picture is None and options.edges:
         raise SpecError("method.edges is for records that are one picture", "drop it")
-    wanted = _large(options, picture) if options.edges is None else options.edges
-    if picture is None or not wanted:
+    if picture is None or options.edges is False:
         return ()
-    return tuple(share * math.sqrt(Edges(*picture).numbers) for share in EDGE_BANDWIDTHS)
+    numbers = Edges(*picture).numbers
+    if numbers > MAX_WIDTH and options.edges:
+        raise SpecError(f"such a picture has {numbers:,} edges; {MAX_WIDTH:,} is the most", "drop method.edges")
+    if options.edges is None and not (_large(options, picture) and numbers <= MAX_WIDTH):
+        return ()
+    return tuple(share * math.sqrt(numbers) for share in EDGE_BANDWIDTHS)
 
 
 def _large(options: KernelOptions, picture: tuple[int, int, int] | None) -> bool:

@@ -209,6 +209,15 @@ def test_facts_hold_the_edges_and_old_facts_have_none():
     assert from_facts(to_facts(old)) == old
 
 
+def test_phases_of_edges_stay_exact_or_are_refused():
+    """65,536 numbers of 12 bits times frequencies of 24 bits are below 2^53; a long strip has more edges than that."""
+    for height, width, numbers in ((12, 4000, "384,000"), (20, 3000, "120,000")):
+        strip = f"strip: {{type: tensor, shape: [{height}, {width}], min: 0, max: 255}}"
+        assert large("", strip)[2].design.design.features.edges == ()
+        with pytest.raises(SpecError, match=f"{numbers} edges; 65,536 is the most"):
+            large(", edges: true", strip)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
