@@ -28,8 +28,8 @@ from understudy.pipelines.table.domain import TableDomain
 
 BLOCK_FREQUENCIES = 500
 """Frequencies of a block of the single release; a training step takes a few blocks."""
-MIXED_FREQUENCIES = 1000
-"""The same where a block holds whole pictures, windows and edges, which training weighs against each other."""
+WINDOWED_FREQUENCIES, EDGED_FREQUENCIES = 1000, 2000
+"""The same where a block holds whole pictures and windows, and edges too, which training weighs against each other."""
 CHUNK_STEPS = 50
 """Steps bought by one charge."""
 
@@ -62,7 +62,9 @@ def decide(spec: ReleaseSpec, domain: TableDomain, options: KernelOptions) -> De
     key = sha256(f"features:{spec.hash}".encode()).hexdigest()[:32]
     windows, edges = windows_of(options, domain), edge_bandwidths_of(options, domain)
     if options.release == "once":
-        frequencies = min(wanted, MIXED_FREQUENCIES if windows or edges else BLOCK_FREQUENCIES)
+        frequencies = min(
+            wanted, EDGED_FREQUENCIES if edges else WINDOWED_FREQUENCIES if windows else BLOCK_FREQUENCIES
+        )
         blocks = -(-wanted // frequencies)
         rate = 1.0
     else:

@@ -78,9 +78,11 @@ def _network(architecture: Architecture, shape: Shape, inputs: int) -> nn.Module
     side, _, channels = shape.picture
     if architecture == "dcgan":
         return _dcgan(inputs, side, channels)
-    if architecture in ("wide", "warped"):
-        wide = _conv(inputs, side, channels, hidden=512, coarse=48, fine=12)
-        return Warped(wide, inputs, shape.picture) if architecture == "warped" else wide
+    if architecture == "warped":
+        painter = _conv(inputs, side, channels, hidden=512, coarse=48, fine=12, last=_ToBounds())
+        return Warped(painter, inputs, shape.picture)
+    if architecture == "wide":
+        return _conv(inputs, side, channels, hidden=512, coarse=48, fine=12)
     return _conv(inputs, side, channels, hidden=256, coarse=32, fine=8)
 
 
@@ -88,14 +90,16 @@ def _dense(inputs: int, outputs: int) -> tuple[nn.Module, ...]:
     return nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs), nn.ReLU()
 
 
-def _conv(inputs: int, side: int, channels: int, hidden: int, coarse: int, fine: int) -> nn.Module:
+def _conv(
+    inputs: int, side: int, channels: int, hidden: int, coarse: int, fine: int, last: nn.Module | None = None
+) -> nn.Module:
     quarter = side // 4
     return nn.Sequential(
         *_dense(inputs, hidden),
         *_dense(hidden, coarse * quarter * quarter),
         nn.Unflatten(1, (coarse, quarter, quarter)),
         *(nn.ConvTranspose2d(coarse, fine * channels, 6, 2, 2), nn.BatchNorm2d(fine * channels), nn.ReLU()),
-        *(nn.ConvTranspose2d(fine * channels, channels, 6, 2, 2), nn.Sigmoid()),
+        *(nn.ConvTranspose2d(fine * channels, channels, 6, 2, 2), last or nn.Sigmoid()),
         _ChannelsLast(),
     )
 
@@ -118,6 +122,13 @@ def _dcgan(inputs: int, side: int, channels: int) -> nn.Module:
 class _FromTanh(nn.Module):
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         return (values + 1) / 2
+
+
+class _ToBounds(nn.Module):
+    """A sigmoid that reaches 0 and 1: a background is black, not nearly so."""
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return (1.2 * torch.sigmoid(values) - 0.1).clamp(0, 1)
 
 
 class _ChannelsLast(nn.Module):

@@ -44,7 +44,8 @@ class KernelOptions(Public):
         None,
         ge=8,
         le=1_000_000,
-        description="random frequencies: in all (once), a step (steps); default: 4,000, or 2,000 with windows or edges",
+        description="random frequencies: in all (once), a step (steps); default: 4,000, or 2,000 with windows and no "
+        "edges",
     )
     bandwidths: tuple[float, ...] | None = Field(
         None,
@@ -130,8 +131,8 @@ def bandwidths_of(options: KernelOptions, width: int) -> tuple[float, ...]:
 
 def frequencies_of(options: KernelOptions, domain: TableDomain) -> int:
     """More of them tell training little that it does not know, and take as much longer to release."""
-    mixed = windows_of(options, domain) or edge_bandwidths_of(options, domain)
-    return options.frequencies or (2000 if mixed else 4000)
+    windows_only = windows_of(options, domain) and not edge_bandwidths_of(options, domain)
+    return options.frequencies or (2000 if windows_only else 4000)
 
 
 def steps_that_fit(frequencies: int, classes: int) -> int:
