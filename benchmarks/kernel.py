@@ -74,6 +74,7 @@ publish: {{to: releases/}}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=3, help="releases and trainings averaged in a figure")
+    parser.add_argument("--first-seed", type=int, default=0, help="of these seeds; those of before can run elsewhere")
     parser.add_argument("--steps", type=int, help="training steps; default: the method's")
     parser.add_argument("--frechet", action="store_true", help="also the Frechet distance, for which a CNN is trained")
     parser.add_argument(
@@ -126,9 +127,10 @@ def _accuracy(figures: Figures, pictures: Pictures, name: str, epsilon: str, arg
     if args.frechet:
         extractor = trained_extractor(pictures.images / np.float32(255), pictures.labels, 10)
     options = f", {args.options}" if args.options else ""
-    runs = [_once(pictures, epsilon, options, seed, args, extractor) for seed in range(args.seeds)]
+    seeds = range(args.first_seed, args.first_seed + args.seeds)
+    runs = [_once(pictures, epsilon, options, seed, args, extractor) for seed in seeds]
     accuracies = [accuracy for accuracy, _ in runs]
-    for seed, accuracy in enumerate(accuracies):
+    for seed, accuracy in zip(seeds, accuracies, strict=True):
         figures.show(f"{prefix}.seed{seed}.accuracy", accuracy)
     figures.show(f"{prefix}.accuracy", float(np.mean(accuracies)), peer, baseline)
     figures.show(f"{prefix}.spread", float(np.std(accuracies, ddof=1)) if len(runs) > 1 else None)
