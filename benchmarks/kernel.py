@@ -12,12 +12,11 @@ scheme in the same process: its DCGAN, RMSprop, the sum of five Gaussian kernels
 points each step. `.same_network` is ours with the paper's network. `kernel.features_per_second` are exact features
 of pictures (2 numbers each) on this machine.
 
-`.accuracy` is that of the paper's CNN on 20,000 generated pictures, judged as by default, after five epochs. With
---classifiers the same is shown for `unjudged` (the same CNN on 20,000 pictures of `generate: {judged: false}`),
-`cnn_60000` (on 55,000 pictures, its weights chosen on 5,000 more of them: DPImageBench's rule, no real picture has a
+`.accuracy` is that of the paper's CNN on 20,000 generated pictures after five epochs. With --classifiers the same is
+shown for `judged` (the same CNN on 20,000 pictures of `generate: {judged: true}`), `cnn_60000` (on 55,000 pictures, its weights chosen on 5,000 more of them: DPImageBench's rule, no real picture has a
 say), `residual` (a small residual network) and `logistic` (logistic regression), both on the 20,000.
 
-Nothing is tuned on what is tested: windows, edges, metric, judge and network were chosen on 10,000 training pictures
+Nothing is tuned on what is tested: windows, edges, metric and network were chosen on 10,000 training pictures
 held out of either set, with noise as of 60,000; bandwidths and smoothing are older, see docs/benchmarks.md.
 """
 
@@ -81,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--classifiers",
         nargs="*",
         default=[],
-        choices=("unjudged", "cnn_60000", "residual", "logistic"),
+        choices=("judged", "cnn_60000", "residual", "logistic"),
         help="also scored with these; see above",
     )
     parser.add_argument("--held-out", action="store_true", help="score on 10,000 training pictures that are left out")
@@ -161,10 +160,9 @@ def _once(
             seed,
             lambda *_: None,
         )
-    judge = judged(embedding, generator, "cpu", seed) if embedding.design.features.edges else generator
-    made = sampled(judge, SAMPLES)
+    made = sampled(generator, SAMPLES)
     scores = {
-        name: _scored(name, made, generator, judge, pictures, seed, args)
+        name: _scored(name, made, generator, embedding, pictures, seed, args)
         for name in dict.fromkeys(["cnn", *args.classifiers])
     }
     costs = {"release_seconds": release.seconds, "training_seconds": training.seconds, "peak_mb": training.peak_mb}
@@ -184,7 +182,7 @@ def _scored(
     name: str,
     made: np.ndarray,
     generator: Generator,
-    judge: Generator | JudgedGenerator,
+    embedding: ReleasedEmbedding,
     pictures: Pictures,
     seed: int,
     args: argparse.Namespace,
@@ -195,10 +193,10 @@ def _scored(
         network = name  # type: ignore[assignment]
     training = Training(epochs=5, threads=args.threads, network=network)
     held_out = None
-    if name == "unjudged":
-        made = sampled(generator, SAMPLES)
+    if name == "judged":
+        made = sampled(judged(embedding, generator, "cpu", seed), SAMPLES)
     if name == "cnn_60000":
-        made = sampled(judge, 3 * SAMPLES)
+        made = sampled(generator, 3 * SAMPLES)
         last = made[-HELD_OUT:]
         held_out = last, np.arange(len(made))[-HELD_OUT:] % 10
         made = made[:-HELD_OUT]

@@ -41,11 +41,10 @@ class GenerateSpec(Public):
         "distance weighted by how well each direction is known; plain: unweighted",
         exclude_if=lambda metric: metric == "auto",
     )
-    judged: bool | None = Field(
-        None,
-        description="kernel: draw anew what does not look like its class by what was released; default: yes where "
-        "edges and a label were released. Needs `release: once`",
-        exclude_if=lambda judged: judged is None,
+    judged: bool = Field(
+        False,
+        description="kernel: draw anew what does not look like its class by what was released; needs `release: once`",
+        exclude_if=lambda judged: not judged,
     )
     one_a_class: bool = Field(False, description="kernel: train a generator for each class instead of one for all")
     class_mix: Literal["released", "equal"] | dict[str, Annotated[float, Field(ge=0, le=1e9)]] = Field(

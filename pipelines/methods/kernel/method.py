@@ -235,8 +235,7 @@ def _trained(
     checkpoint = workshop / f"{key}.pt" if workshop is not None else None
     seed = int(key[:12], 16)
     generator = train(embedding, shape, plan, seed, progress, checkpoint)
-    by_default = bool(embedding.design.features.edges) and options.label is not None
-    if by_default if spec.generate.judged is None else spec.generate.judged:
+    if spec.generate.judged:
         return judged(embedding, generator, plan.device, seed), plan.device
     return generator, plan.device
 

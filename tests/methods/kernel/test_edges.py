@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from tests.methods.kernel.conftest import Rows, Shop, planned, shapes
+from tests.methods.kernel.conftest import planned
 from tests.methods.kernel.test_windows import large
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.kernel.design import from_facts, to_facts
@@ -20,9 +20,8 @@ from understudy.pipelines.methods.kernel.edges import DIRECTIONS, Edges
 from understudy.pipelines.methods.kernel.features import AMPLITUDE, LEVELS, FeatureBlocks
 from understudy.pipelines.methods.kernel.generated import BlockFeatures, edges_of, joint_features
 from understudy.pipelines.methods.kernel.generators import Shape
-from understudy.pipelines.methods.kernel.judging import JudgedGenerator
 from understudy.pipelines.methods.kernel.mechanism import EMBEDDING, EmbeddingDesign, OnceNoise, exact_embedding
-from understudy.pipelines.methods.kernel.method import KernelMethod, training_plan
+from understudy.pipelines.methods.kernel.method import training_plan
 from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.relation import Relation
 
@@ -201,22 +200,6 @@ def test_what_was_released_without_edges_is_trained_on_as_before():
         for key, changes in (("edges", {}), ("windows", {"edges": ()}), ("neither", {"edges": (), "windows": ()}))
     }
     assert generators == {"edges": "warped", "windows": "wide", "neither": "conv"}
-
-
-@pytest.mark.parametrize(
-    ("method", "generate", "drawn_again"),
-    [
-        (", edges: true", "", True),
-        (", edges: true", ", judged: false", False),
-        ("", "", False),
-        ("", ", judged: true", True),
-    ],
-)
-def test_records_are_judged_where_edges_were_released_unless_told_otherwise(seeded, method, generate, drawn_again):
-    spec, domain, plan = planned(method=method, generate=generate)
-    measured = KernelMethod().measure(Rows(domain, shapes()), spec, plan, Shop(seeded(1)))
-    sampler = KernelMethod().sampler(measured, spec, domain, 10, np.random.default_rng(0), lambda *_: None)
-    assert isinstance(sampler.generator, JudgedGenerator) == drawn_again
 
 
 def test_facts_hold_the_edges_and_old_facts_have_none():
