@@ -13,8 +13,9 @@ points each step. `.same_network` is ours with the paper's network. `kernel.feat
 of pictures (2 numbers each) on this machine.
 
 `.accuracy` is that of the paper's CNN on 20,000 generated pictures after five epochs. With --classifiers the same is
-shown for `judged` (the same CNN on 20,000 pictures of `generate: {judged: true}`), `cnn_60000` (on 55,000 pictures, its weights chosen on 5,000 more of them: DPImageBench's rule, no real picture has a
-say), `residual` (a small residual network) and `logistic` (logistic regression), both on the 20,000.
+shown for `judged` (the same CNN on 20,000 pictures of `generate: {judged: true}`), `cnn_60000` (on 55,000 pictures,
+its weights chosen on 5,000 more of them: DPImageBench's rule, no real picture has a say), `residual` (a small residual
+network) and `logistic` (logistic regression), both on the 20,000.
 
 Nothing is tuned on what is tested: windows, edges, metric and network were chosen on 10,000 training pictures
 held out of either set, with noise as of 60,000; bandwidths and smoothing are older, see docs/benchmarks.md.
