@@ -29,7 +29,7 @@ import understudy
 from benchmarks.papers.classifiers import Training, cnn_accuracy, train_cnn
 from benchmarks.papers.mixing_figure import plot_epsilon_against_noise
 from benchmarks.support.figures import Cost, Figures, measured
-from benchmarks.support.pictures import FOLDERS, Pictures, load_pictures
+from benchmarks.support.pictures import FOLDERS, Pictures, held_out, load_pictures
 from understudy.pipelines.methods.mixing.design import MixingDesign, decide
 from understudy.pipelines.methods.mixing.mechanism import ClassRecords, MixtureDesign, SliceNoise, release_mixtures
 from understudy.pipelines.methods.mixing.options import MixingOptions
@@ -76,6 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--baseline-records", type=int, default=60_000, help="pictures the baselines are trained on")
     parser.add_argument("--test", choices=("cnn", "discriminant"), default="cnn", help="what is trained and scored")
     parser.add_argument("--orders", type=int, nargs="*", default=[], help="also these orders, one figure each")
+    parser.add_argument("--smoothing", type=float, default=0.0, help="of labels, while the CNN is trained")
+    parser.add_argument("--held-out", action="store_true", help="score on 10,000 training pictures that are left out")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--plot", type=Path, help="write the paper's Figure 3 here and stop")
 
@@ -93,6 +95,8 @@ def run(args: argparse.Namespace) -> None:
         if not figures.wants(f"mixing.{name}.") or not (args.data / folder).is_dir():
             continue
         pictures = _load(args.data / folder)
+        if args.held_out:
+            pictures = held_out(pictures)
         for epsilon in EPSILONS:
             _private(figures, name, pictures, epsilon, args)
         if args.test == "cnn":
@@ -165,7 +169,7 @@ def released_pictures(
 def _score(images: np.ndarray, labels: np.ndarray, pictures: Pictures, seed: int, args: argparse.Namespace) -> float:
     if args.test == "discriminant":
         return discriminant_accuracy(images, labels, pictures.test_images, pictures.test_labels)
-    training = Training(epochs=args.epochs, batch=args.batch, threads=args.threads)
+    training = Training(epochs=args.epochs, batch=args.batch, smoothing=args.smoothing, threads=args.threads)
     model = train_cnn(images.reshape(-1, SIDE, SIDE), labels, CLASSES, seed, training)
     return cnn_accuracy(model, pictures.test_images.reshape(-1, SIDE, SIDE), pictures.test_labels)
 
@@ -183,14 +187,14 @@ def _without_noise(figures: Figures, name: str, pictures: Pictures, args: argpar
     mean, std = pictures.images.mean(axis=0), pictures.images.std(axis=0)
     images, test_images = (_unit_z_scores(part, mean, std) for part in (pictures.images, pictures.test_images))
     known = Pictures(images[HELD_OUT:], pictures.labels[HELD_OUT:], test_images, pictures.test_labels)
-    held_out, answers = images[:HELD_OUT], pictures.labels[:HELD_OUT]
+    apart, answers = images[:HELD_OUT], pictures.labels[:HELD_OUT]
     for order in orders:
         scores = []
         for seed in range(args.runs):
             means, labels = _means_of(known, order, args.records, np.random.default_rng(seed))
             training = Training(epochs=args.epochs, batch=args.batch, threads=args.threads)
             shape = (-1, SIDE, SIDE)
-            model = train_cnn(means.reshape(shape), labels, CLASSES, seed, training, (held_out.reshape(shape), answers))
+            model = train_cnn(means.reshape(shape), labels, CLASSES, seed, training, (apart.reshape(shape), answers))
             scores.append(cnn_accuracy(model, known.test_images.reshape(shape), known.test_labels))
         figure = f"mixing.{name}.inf.l{order}"
         figures.show(f"{figure}.accuracy", float(np.mean(scores)), "DP-CDA", PAPER_WITHOUT_NOISE[name][order])

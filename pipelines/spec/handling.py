@@ -27,18 +27,18 @@ class GenerateSpec(Public):
         None,
         description="mixing: height and width, where the columns are pixels row by row; denoising expects smoothness",
     )
-    generator: Literal["auto", "conv", "wide", "dcgan", "mlp"] = Field(
+    generator: Literal["auto", "warped", "conv", "wide", "dcgan", "mlp"] = Field(
         "auto",
-        description="kernel: auto is wide for pictures of 28 or 32 pixels (conv, where the metric is plain), mlp for "
-        "anything else",
+        description="kernel: auto is warped for pictures of 28 or 32 pixels (wide, where no edges were released, conv, "
+        "where the metric is plain), mlp for anything else",
     )
     training_steps: int | None = Field(
         None, ge=1, le=10_000_000, description="kernel: default 1,200, or 1,500 where the metric is plain"
     )
     metric: Literal["auto", "plain", "whitened"] = Field(
         "auto",
-        description="kernel: what training makes small; whitened (auto, where `windows` were released): the distance "
-        "weighted by how well each direction is known; plain: unweighted",
+        description="kernel: what training makes small; whitened (auto, where windows or edges were released): the "
+        "distance weighted by how well each direction is known; plain: unweighted",
         exclude_if=lambda metric: metric == "auto",
     )
     judged: bool = Field(

@@ -84,6 +84,20 @@ SCALES = (
         "methods/kernel/test_windows.py::test_no_record_exceeds_the_bound",
     ),
     bug(
+        "embeddings: frequencies of edges are not in the bound",
+        "methods/kernel/features.py",
+        "return self.frequencies * int((",
+        "return self.frequencies_of_pixels * int((",
+        "methods/kernel/test_edges.py::test_no_record_exceeds_the_bound",
+    ),
+    bug(
+        "embeddings: edges are measured against the steepest picture of the block",
+        "methods/kernel/edges.py",
+        "return edges",
+        "return edges * 4096 // max(1, int(edges.max()))",
+        "methods/kernel/test_edges.py::test_a_records_features_do_not_depend_on_its_neighbours",
+    ),
+    bug(
         "embeddings: noise a fifth too small",
         KERNEL,
         "exact + rounded_gaussian(exact.shape, self.design.sigma, randomness)",

@@ -12,6 +12,7 @@ from understudy.pipelines.methods.kernel.options import (
     KernelOptions,
     bandwidths_of,
     class_names,
+    edge_bandwidths_of,
     frequencies_of,
     picture_of,
     smoothing_of,
@@ -27,8 +28,8 @@ from understudy.pipelines.table.domain import TableDomain
 
 BLOCK_FREQUENCIES = 500
 """Frequencies of a block of the single release; a training step takes a few blocks."""
-WINDOWED_FREQUENCIES = 1000
-"""The same where a block holds whole pictures and windows, which training weighs against each other."""
+WINDOWED_FREQUENCIES, EDGED_FREQUENCIES = 1000, 2000
+"""The same where a block holds whole pictures and windows, and edges too, which training weighs against each other."""
 CHUNK_STEPS = 50
 """Steps bought by one charge."""
 
@@ -59,9 +60,11 @@ def decide(spec: ReleaseSpec, domain: TableDomain, options: KernelOptions) -> De
     factor = unit_rows * (2.0 if relation is Relation.REPLACE_ONE else 1.0)
     schedules = [once_schedule(budget, relation, factor, options.rows, classes, work)]
     key = sha256(f"features:{spec.hash}".encode()).hexdigest()[:32]
-    windows = windows_of(options, domain)
+    windows, edges = windows_of(options, domain), edge_bandwidths_of(options, domain)
     if options.release == "once":
-        frequencies = min(wanted, WINDOWED_FREQUENCIES if windows else BLOCK_FREQUENCIES)
+        frequencies = min(
+            wanted, EDGED_FREQUENCIES if edges else WINDOWED_FREQUENCIES if windows else BLOCK_FREQUENCIES
+        )
         blocks = -(-wanted // frequencies)
         rate = 1.0
     else:
@@ -80,6 +83,7 @@ def decide(spec: ReleaseSpec, domain: TableDomain, options: KernelOptions) -> De
         picture_of(options, domain),
         smoothing_of(options, domain),
         windows,
+        edges,
     )
     draft = EmbeddingDesign(
         options.release, features, blocks, classes, rate, 1.0, relation, unit_rows, options.class_sizes is None
@@ -89,16 +93,18 @@ def decide(spec: ReleaseSpec, domain: TableDomain, options: KernelOptions) -> De
 
 
 def to_facts(design: EmbeddingDesign) -> dict[str, Any]:
-    """JSON-able; `from_facts` reads it back to an equal design. Without windows, as versions wrote it that had none."""
+    """JSON-able; `from_facts` reads it back to an equal design. What it has not is not named, as by versions that
+    knew no windows or edges."""
     features = {name: _listed(value) for name, value in asdict(design.features).items()}
-    if not features["windows"]:
-        del features["windows"]
+    for later in ("windows", "edges"):
+        if not features[later]:
+            del features[later]
     return {**asdict(design), "relation": design.relation.value, "features": features}
 
 
 def from_facts(facts: dict[str, Any]) -> EmbeddingDesign:
     features = dict(facts["features"])
-    for name in ("bandwidths", "picture", "windows"):
+    for name in ("bandwidths", "picture", "windows", "edges"):
         if features.get(name) is not None:
             features[name] = tuple(features[name])
     return EmbeddingDesign(**{**facts, "relation": Relation(facts["relation"]), "features": FeatureBlocks(**features)})

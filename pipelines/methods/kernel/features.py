@@ -29,6 +29,8 @@ import numba
 import numpy as np
 from scipy.ndimage import gaussian_filter1d
 
+from understudy.pipelines.methods.kernel.edges import Edges
+
 LEVELS = 4096
 """Steps of the value grid on [0, 1]."""
 AMPLITUDE = 512
@@ -46,8 +48,9 @@ class FeatureBlocks:
     pixels: neighbouring pixels vary together, so this spends the noise where pictures differ. With `windows` half of a
     block's frequencies see the whole picture so, and the others in equal shares a small part of it, unblurred: a
     Gaussian window of that standard deviation in pixels, at a random place. Bandwidths shrink there with the root of
-    the number of pixels seen. Frequencies are public and may be known in advance: privacy rests on the noise alone,
-    and the norm of a record's features does not depend on what the frequencies are.
+    the number of pixels seen. With `edges` half of a block's frequencies see the edges of a picture instead of its
+    pixels; these are their bandwidths. Frequencies are public and may be known in advance: privacy rests on the noise
+    alone, and the norm of a record's features does not depend on what the frequencies are.
     """
 
     key: str
@@ -57,40 +60,57 @@ class FeatureBlocks:
     picture: tuple[int, int, int] | None = None
     smoothing: float = 0.0
     windows: tuple[float, ...] = ()
+    edges: tuple[float, ...] = ()
+
+    @property
+    def edges_seen(self) -> Edges | None:
+        return Edges(*self.picture) if self.picture is not None and self.edges else None
+
+    @property
+    def frequencies_of_edges(self) -> int:
+        return self.frequencies // 2 if self.edges_seen is not None else 0
+
+    @property
+    def frequencies_of_pixels(self) -> int:
+        return self.frequencies - self.frequencies_of_edges
 
     def integer_frequencies(self, block: int) -> np.ndarray:
-        """Whole numbers (as float64, width x frequencies): 2^-28 turns per grid step."""
-        seed = int.from_bytes(sha256(f"{self.key}:{block}".encode()).digest(), "big")
-        random = np.random.Generator(np.random.Philox(seed % 2**128))
-        normals = random.standard_normal((self.width, self.frequencies))
-        scales = np.resize(np.array(self.bandwidths), self.frequencies)
+        """Of pixels: whole numbers (as float64, width x frequencies), 2^-28 turns per grid step."""
+        random, frequencies = _random(f"{self.key}:{block}"), self.frequencies_of_pixels
+        normals = random.standard_normal((self.width, frequencies))
+        scales = np.resize(np.array(self.bandwidths), frequencies)
         seen = self.seen_through
         whole_pictures = seen == 0
         if self.picture is not None and self.smoothing > 0:
             normals[:, whole_pictures] = _blurred(normals[:, whole_pictures], self.picture, self.smoothing)
         if self.picture is not None and self.windows:
-            centres = random.random((2, self.frequencies)) * np.array(self.picture[:2])[:, None]
+            centres = random.random((2, frequencies)) * np.array(self.picture[:2])[:, None]
             for window in self.windows:
                 of_it = seen == window
                 normals[:, of_it] *= _envelopes(self.picture, centres[:, of_it], window)
                 scales[of_it] *= math.sqrt(min(1.0, math.pi * window**2 / (self.picture[0] * self.picture[1])))
-        turns = normals / (2 * math.pi * scales) * (2**_TURN_BITS / LEVELS)
-        whole: np.ndarray = np.clip(np.rint(turns), -_MOST_FREQUENCY, _MOST_FREQUENCY)
-        return whole
+        return _whole(normals, scales)
+
+    def integer_edge_frequencies(self, block: int) -> np.ndarray:
+        """The same of edges: numbers of edges x frequencies."""
+        numbers = self.edges_seen.numbers if self.edges_seen is not None else 0
+        normals = _random(f"{self.key}:{block}:edges").standard_normal((numbers, self.frequencies_of_edges))
+        return _whole(normals, np.resize(np.array(self.edges or (1.0,)), self.frequencies_of_edges))
 
     @property
     def seen_through(self) -> np.ndarray:
-        """The window of each frequency of a block, in pixels; 0 is the whole picture."""
+        """The window of each of a block's frequencies of pixels, in pixels; 0 is the whole picture."""
         parts = [0.0] * max(1, len(self.windows)) + list(self.windows)
         with_every_bandwidth = np.repeat(parts, len(self.bandwidths))
-        seen: np.ndarray = np.resize(with_every_bandwidth, self.frequencies)
+        seen: np.ndarray = np.resize(with_every_bandwidth, self.frequencies_of_pixels)
         return seen
 
     def float_frequencies(self, block: int) -> np.ndarray:
-        """The same frequencies in radians per unit of [0, 1], for generated records (post-processing)."""
-        per_unit = 2 * math.pi * LEVELS / 2**_TURN_BITS
-        radians: np.ndarray = (self.integer_frequencies(block) * per_unit).astype(np.float32)
-        return radians
+        """Of pixels, in radians per unit of [0, 1], for generated records (post-processing)."""
+        return _radians(self.integer_frequencies(block))
+
+    def float_edge_frequencies(self, block: int) -> np.ndarray:
+        return _radians(self.integer_edge_frequencies(block))
 
     @property
     def largest_square(self) -> int:
@@ -100,11 +120,32 @@ class FeatureBlocks:
 
     def add(self, block: int, records: np.ndarray, labels: np.ndarray, totals: np.ndarray) -> None:
         """Add the features of grid records (n x width) to the int64 totals (classes x 2F) of their classes."""
-        weights = self.integer_frequencies(block)
+        of_pixels, of_edges = self.integer_frequencies(block), self.integer_edge_frequencies(block)
         cosines, sines = tables()
         for start in range(0, len(records), _BLOCK_ROWS):
             part = slice(start, start + _BLOCK_ROWS)
-            _add_kernel(records[part].astype(np.float64) @ weights, labels[part], cosines, sines, totals)
+            phases = records[part].astype(np.float64) @ of_pixels
+            if self.edges_seen is not None:
+                edges = self.edges_seen.of(records[part]).astype(np.float64)
+                phases = np.concatenate([phases, edges @ of_edges], axis=1)
+            _add_kernel(phases, labels[part], cosines, sines, totals)
+
+
+def _random(name: str) -> np.random.Generator:
+    """Public: whoever knows the name has the same numbers."""
+    return np.random.Generator(np.random.Philox(int.from_bytes(sha256(name.encode()).digest(), "big") % 2**128))
+
+
+def _whole(normals: np.ndarray, bandwidths: np.ndarray) -> np.ndarray:
+    """Frequencies of these bandwidths (one a column) on the integer grid."""
+    turns = normals / (2 * math.pi * bandwidths) * (2**_TURN_BITS / LEVELS)
+    whole: np.ndarray = np.clip(np.rint(turns), -_MOST_FREQUENCY, _MOST_FREQUENCY)
+    return whole
+
+
+def _radians(whole: np.ndarray) -> np.ndarray:
+    radians: np.ndarray = (whole * (2 * math.pi * LEVELS / 2**_TURN_BITS)).astype(np.float32)
+    return radians
 
 
 def _blurred(normals: np.ndarray, picture: tuple[int, int, int], pixels: float) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Networks that turn noise and a class into a record in [0, 1]^d. Post-processing: they only ever see released numbers.
 
 `conv` puts its width where a CPU is quick: two matrix products make a quarter-size picture, two transposed
-convolutions finish it. `wide` is the same half as wide again, with twice the hidden numbers. `dcgan` is the paper's
+convolutions finish it. `wide` is the same half as wide again, with twice the hidden numbers. `warped` bends what a
+`wide` network painted (`warping`). `dcgan` is the paper's
 set-up (latent 10; 256, 128 and 64 channels, batch norm, ReLU, Tanh), far slower on a CPU. `mlp` serves vectors and
 pictures of other sizes.
 Reference. Jiang, Sun & Yu 2023, section 5 (architecture); Radford et al. 2016 (DCGAN).
@@ -16,7 +17,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-Architecture = Literal["conv", "wide", "dcgan", "mlp"]
+from understudy.pipelines.methods.kernel.warping import Warped
+
+Architecture = Literal["warped", "conv", "wide", "dcgan", "mlp"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,9 @@ def _network(architecture: Architecture, shape: Shape, inputs: int) -> nn.Module
     side, _, channels = shape.picture
     if architecture == "dcgan":
         return _dcgan(inputs, side, channels)
+    if architecture == "warped":
+        painter = _conv(inputs, side, channels, hidden=512, coarse=48, fine=12, last=_ToBounds())
+        return Warped(painter, inputs, shape.picture)
     if architecture == "wide":
         return _conv(inputs, side, channels, hidden=512, coarse=48, fine=12)
     return _conv(inputs, side, channels, hidden=256, coarse=32, fine=8)
@@ -84,14 +90,16 @@ def _dense(inputs: int, outputs: int) -> tuple[nn.Module, ...]:
     return nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs), nn.ReLU()
 
 
-def _conv(inputs: int, side: int, channels: int, hidden: int, coarse: int, fine: int) -> nn.Module:
+def _conv(
+    inputs: int, side: int, channels: int, hidden: int, coarse: int, fine: int, last: nn.Module | None = None
+) -> nn.Module:
     quarter = side // 4
     return nn.Sequential(
         *_dense(inputs, hidden),
         *_dense(hidden, coarse * quarter * quarter),
         nn.Unflatten(1, (coarse, quarter, quarter)),
         *(nn.ConvTranspose2d(coarse, fine * channels, 6, 2, 2), nn.BatchNorm2d(fine * channels), nn.ReLU()),
-        *(nn.ConvTranspose2d(fine * channels, channels, 6, 2, 2), nn.Sigmoid()),
+        *(nn.ConvTranspose2d(fine * channels, channels, 6, 2, 2), last or nn.Sigmoid()),
         _ChannelsLast(),
     )
 
@@ -114,6 +122,13 @@ def _dcgan(inputs: int, side: int, channels: int) -> nn.Module:
 class _FromTanh(nn.Module):
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         return (values + 1) / 2
+
+
+class _ToBounds(nn.Module):
+    """A sigmoid that reaches 0 and 1: a background is black, not nearly so."""
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return (1.2 * torch.sigmoid(values) - 0.1).clamp(0, 1)
 
 
 class _ChannelsLast(nn.Module):

@@ -8,13 +8,16 @@ Post-processing: released numbers, the size of the noise and generated records.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import nn
 
 from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
+from understudy.pipelines.methods.kernel.generated import BlockFeatures, joint_features
 from understudy.pipelines.methods.kernel.generators import Generator
-from understudy.pipelines.methods.kernel.whitening import COVARIANCE_RECORDS, features_of, known_classes, ridge_of
+from understudy.pipelines.methods.kernel.whitening import COVARIANCE_RECORDS, known_classes, ridge_of
 
 ROUNDS = 4
 MOST_FREQUENCIES = 2000
@@ -24,7 +27,6 @@ MOST_FREQUENCIES = 2000
 class JudgedGenerator(nn.Module):
     """Stands where a generator does. `discriminants` (2F x classes) and `offsets` are of the classes in `live`."""
 
-    frequencies: torch.Tensor
     discriminants: torch.Tensor
     offsets: torch.Tensor
     live: torch.Tensor
@@ -32,14 +34,14 @@ class JudgedGenerator(nn.Module):
     def __init__(
         self,
         generator: Generator,
-        frequencies: torch.Tensor,
+        blocks: Sequence[BlockFeatures],
         discriminants: torch.Tensor,
         offsets: torch.Tensor,
         live: torch.Tensor,
     ) -> None:
         super().__init__()
         self.generator = generator
-        self.register_buffer("frequencies", frequencies)
+        self.blocks = nn.ModuleList(blocks)
         self.register_buffer("discriminants", discriminants)
         self.register_buffer("offsets", offsets)
         self.register_buffer("live", live)
@@ -61,7 +63,7 @@ class JudgedGenerator(nn.Module):
     def class_of(self, records: torch.Tensor, batch: int = 1000) -> torch.Tensor:
         """The class that each looks like most."""
         found = [
-            features_of(part.to(self.frequencies.device), self.frequencies) @ self.discriminants + self.offsets
+            joint_features(self.blocks, part.to(self.live.device)) @ self.discriminants + self.offsets
             for part in torch.split(records, batch)
         ]
         chosen: torch.Tensor = self.live[torch.cat(found).argmax(dim=1)]
@@ -72,20 +74,18 @@ def judged(embedding: ReleasedEmbedding, generator: Generator, device: str, seed
     """The generator with a judge; of one release of everything at once."""
     design = embedding.design
     blocks = range(max(1, min(design.blocks, MOST_FREQUENCIES // design.features.frequencies)))
-    parts = [torch.from_numpy(design.features.float_frequencies(block)) for block in blocks]
-    frequencies = torch.cat(parts, dim=1).to(device)
-    halves = [np.split(embedding.block(block), 2, axis=1) for block in blocks]
-    wanted = np.concatenate([*(cosines for cosines, _ in halves), *(sines for _, sines in halves)], axis=1)
+    features = [BlockFeatures(design.features, block).to(device) for block in blocks]
+    wanted = np.concatenate([embedding.block(block) for block in blocks], axis=1)
     live = torch.nonzero(known_classes(embedding)).flatten().to(device)
     means = torch.from_numpy((wanted / len(blocks) ** 0.5).astype(np.float32)).to(device)[live]
 
     source = torch.Generator(device).manual_seed(seed)
     each = max(2, COVARIANCE_RECORDS // len(live))
     records = generator.sample(live.repeat(each), source=source).to(device)
-    found = features_of(records, frequencies).view(each, len(live), -1)
+    found = joint_features(features, records).view(each, len(live), -1)
     spread = (found - found.mean(dim=0)).flatten(0, 1)
     covariance = spread.T @ spread / len(spread)
     covariance.diagonal().add_(ridge_of(embedding, live) * design.blocks / len(blocks))
     discriminants = torch.cholesky_solve(means.T.contiguous(), torch.linalg.cholesky(covariance))
     offsets = -0.5 * (means.T * discriminants).sum(dim=0)
-    return JudgedGenerator(generator, frequencies, discriminants, offsets, live)
+    return JudgedGenerator(generator, features, discriminants, offsets, live)

@@ -201,13 +201,13 @@ def _architecture(generate: GenerateSpec, shape: Shape, usual: Architecture = "c
 
 
 def training_plan(generate: GenerateSpec, shape: Shape, features: FeatureBlocks) -> TrainingPlan:
-    """What was released without windows is trained on as before there were any."""
-    from understudy.pipelines.methods.kernel.training import PLAIN, WHITENED, device_named
+    """What was released without windows, or without edges, is trained on as before there were any."""
+    from understudy.pipelines.methods.kernel.training import OF_EDGES, PLAIN, WHITENED, device_named
 
     metric = generate.metric
     if metric == "auto":
-        metric = "whitened" if features.windows else "plain"
-    usual = WHITENED if metric == "whitened" else PLAIN
+        metric = "whitened" if features.windows or features.edges else "plain"
+    usual = PLAIN if metric == "plain" else OF_EDGES if features.edges else WHITENED
     return replace(
         usual,
         architecture=_architecture(generate, shape, usual.architecture),

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from understudy.pipelines.errors import SpecError
+from understudy.pipelines.methods.kernel.edges import Edges
 from understudy.pipelines.spec.model import ReleaseSpec
 from understudy.pipelines.spec.options import read_options
 from understudy.pipelines.spec.public import Public
@@ -22,8 +23,10 @@ DEFAULT_BANDWIDTHS = (0.11, 0.21)
 """Times the root of the number of values: 3 and 6 for pictures of 28 x 28 pixels."""
 DEFAULT_SMOOTHING = 0.7
 DEFAULT_WINDOWS = (4.0, 2.0)
+EDGE_BANDWIDTHS = (0.032, 0.059)
+"""Times the root of the number of edges: 0.63 and 1.17 for pictures of 28 x 28 pixels."""
 LEAST_SIDE = 16
-"""Pixels of a picture's shorter side below which windows would see all of it."""
+"""Pixels of a picture's shorter side below which windows would see all of it, and squares of edges a pixel or two."""
 
 
 class KernelOptions(Public):
@@ -41,7 +44,8 @@ class KernelOptions(Public):
         None,
         ge=8,
         le=1_000_000,
-        description="random frequencies: in all (once), a step (steps); default: 4,000, or 2,000 with windows",
+        description="random frequencies: in all (once), a step (steps); default: 4,000, or 2,000 with windows and no "
+        "edges",
     )
     bandwidths: tuple[float, ...] | None = Field(
         None,
@@ -58,6 +62,11 @@ class KernelOptions(Public):
         max_length=8,
         description="once: sizes in pixels of the parts of a picture that half of the frequencies look at, in equal "
         "shares; default: 4 and 2 for pictures of at least 16 pixels, none for anything else. Public",
+    )
+    edges: bool | None = Field(
+        None,
+        description="once: whether half of the frequencies look at how much a picture brightens in eight directions, "
+        "by small squares, instead of at its pixels; default: yes for pictures of at least 16 pixels. Public",
     )
     rate: float | None = Field(None, gt=0, lt=1, description="steps: chance of a record to be in a step; default: auto")
     steps: int | None = Field(None, ge=1, le=1_000_000, description="steps: how many; default: by `seconds`")
@@ -88,6 +97,8 @@ class KernelOptions(Public):
             raise ValueError("rate and steps belong to `release: steps`; drop them, or choose it")
         if self.release == "steps" and self.windows:
             raise ValueError("windows belong to `release: once`; drop them, or choose it")
+        if self.release == "steps" and self.edges:
+            raise ValueError("edges belong to `release: once`; drop them, or choose it")
         if self.class_sizes is not None and any(size < 0 for size in self.class_sizes.values()):
             raise ValueError("class sizes must not be negative")
         return self
@@ -120,7 +131,8 @@ def bandwidths_of(options: KernelOptions, width: int) -> tuple[float, ...]:
 
 def frequencies_of(options: KernelOptions, domain: TableDomain) -> int:
     """More of them tell training little that it does not know, and take as much longer to release."""
-    return options.frequencies or (2000 if windows_of(options, domain) else 4000)
+    windows_only = windows_of(options, domain) and not edge_bandwidths_of(options, domain)
+    return options.frequencies or (2000 if windows_only else 4000)
 
 
 def steps_that_fit(frequencies: int, classes: int) -> int:
@@ -152,8 +164,26 @@ def windows_of(options: KernelOptions, domain: TableDomain) -> tuple[float, ...]
         raise SpecError("method.windows is for records that are one picture", "drop it")
     if options.windows is not None:
         return options.windows
-    large = picture is not None and min(picture[:2]) >= LEAST_SIDE
-    return DEFAULT_WINDOWS if large and options.release == "once" else ()
+    return DEFAULT_WINDOWS if _large(options, picture) else ()
+
+
+def edge_bandwidths_of(options: KernelOptions, domain: TableDomain) -> tuple[float, ...]:
+    """None where edges are not looked at."""
+    picture = picture_of(options, domain)
+    if picture is None and options.edges:
+        raise SpecError("method.edges is for records that are one picture", "drop it")
+    if picture is None or options.edges is False:
+        return ()
+    numbers = Edges(*picture).numbers
+    if numbers > MAX_WIDTH and options.edges:
+        raise SpecError(f"such a picture has {numbers:,} edges; {MAX_WIDTH:,} is the most", "drop method.edges")
+    if options.edges is None and not (_large(options, picture) and numbers <= MAX_WIDTH):
+        return ()
+    return tuple(share * math.sqrt(numbers) for share in EDGE_BANDWIDTHS)
+
+
+def _large(options: KernelOptions, picture: tuple[int, int, int] | None) -> bool:
+    return picture is not None and min(picture[:2]) >= LEAST_SIDE and options.release == "once"
 
 
 def _check_privacy(spec: ReleaseSpec, options: KernelOptions) -> None:

@@ -23,7 +23,7 @@ import os
 import pickle
 import time
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,8 +32,9 @@ import torch
 
 from understudy.pipelines.methods.base import Progress
 from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
+from understudy.pipelines.methods.kernel.generated import BlockFeatures, joint_features
 from understudy.pipelines.methods.kernel.generators import Architecture, Generator, Shape
-from understudy.pipelines.methods.kernel.whitening import Whitening, can_whiten, features_of, known_classes
+from understudy.pipelines.methods.kernel.whitening import Whitening, can_whiten, known_classes
 from understudy.pipelines.privacy.ledger.fault_points import fault_point
 
 CACHED_FREQUENCIES = 1 << 26
@@ -62,6 +63,7 @@ class TrainingPlan:
 
 PLAIN = TrainingPlan("conv")
 WHITENED = TrainingPlan("wide", steps=1200, latent=32, blocks_a_step=1, metric="whitened")
+OF_EDGES = replace(WHITENED, architecture="warped")
 
 
 class Trainer:
@@ -78,7 +80,7 @@ class Trainer:
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimiser, plan.steps, plan.rate / 50)
         self._weights = _class_weights(embedding).to(plan.device)
         self._live = torch.nonzero(self._weights).flatten()
-        self._cache: dict[int, torch.Tensor] = {}
+        self._cache: dict[int, BlockFeatures] = {}
         self._whitening: Whitening | None = None
         self._averaged: Generator | None = None
         self._looked_at: dict[str, Any] = {}
@@ -110,23 +112,16 @@ class Trainer:
         each = max(2, plan.batch // len(self._live))
         labels = self._live.repeat(each)
         blocks = torch.randint(design.blocks, (min(plan.blocks_a_step, design.blocks),)).tolist()
-        frequencies = torch.cat([self._frequencies(block) for block in blocks], dim=1)
-        targets = [self._target(block) for block in blocks]
-        cosines, sines = (torch.cat(part, dim=1) for part in zip(*targets, strict=True))
-        scale = 1 / math.sqrt(frequencies.shape[1])
+        wanted = torch.cat([self._target(block) for block in blocks], dim=1)[self._live] / math.sqrt(len(blocks))
         with torch.autocast(plan.device, torch.bfloat16, enabled=plan.device == "cuda"):
             records = self.generator(labels)
-        phases = records.float() @ frequencies
+        features = joint_features([self._features(block) for block in blocks], records)
+        means = features.view(each, len(self._live), -1).mean(dim=0)
         weights = self._weights[self._live]
-        loss = torch.zeros((), device=plan.device)
-        size = torch.zeros((), device=plan.device)
-        for features, target in ((phases.cos(), cosines), (phases.sin(), sines)):
-            means = features.view(each, len(self._live), -1).mean(dim=0) * scale
-            wanted = target[self._live] / math.sqrt(len(blocks))
-            gap = means.square().sum(dim=1) * (each / (each - 1)) - 2 * (means * wanted).sum(dim=1)
-            loss = loss + (weights * gap).sum()
-            size = size + (weights * wanted.square().sum(dim=1)).sum()
+        gap = means.square().sum(dim=1) * (each / (each - 1)) - 2 * (means * wanted).sum(dim=1)
+        loss = (weights * gap).sum()
         # Features have norm 1, so M/(M-1) times the mean square of a batch is too large by exactly 1/(M-1).
+        size = (weights * wanted.square().sum(dim=1)).sum()
         return loss, float(loss.detach() + size - weights.sum() / (each - 1))
 
     def _whitened(self, whitening: Whitening) -> tuple[torch.Tensor, float]:
@@ -135,8 +130,8 @@ class Trainer:
         block = self.done % self.embedding.design.blocks
         with torch.autocast(self.plan.device, torch.bfloat16, enabled=self.plan.device == "cuda"):
             records = self.generator(self._live.repeat(each))
-        found = features_of(records, self._frequencies(block)).view(each, len(self._live), -1).mean(dim=0)
-        wanted = torch.cat(self._target(block), dim=1)[self._live]
+        found = self._features(block)(records).view(each, len(self._live), -1).mean(dim=0)
+        wanted = self._target(block)[self._live]
         loss = (self._weights[self._live] * whitening.distance(block, found, wanted)).sum()
         return loss, float(loss.detach())
 
@@ -149,7 +144,7 @@ class Trainer:
     def _look(self, generator: Generator) -> None:
         """Its own randomness, so that a resumed run sees the same records."""
         assert self._whitening is not None
-        self._whitening.look(generator, self._frequencies, self.embedding.design.blocks, self.done)
+        self._whitening.look(generator, self._features, self.embedding.design.blocks, self.done)
         self._looked_at = {"generator": generator.state_dict(), "done": self.done}
 
     def _average(self) -> None:
@@ -194,19 +189,16 @@ class Trainer:
         torch.set_rng_state(state["random"])  # type: ignore[arg-type]
         self.done = int(state["done"])  # type: ignore[call-overload]
 
-    def _frequencies(self, block: int) -> torch.Tensor:
+    def _features(self, block: int) -> BlockFeatures:
         if block not in self._cache:
-            features = self.embedding.design.features
-            made = torch.from_numpy(features.float_frequencies(block)).to(self.plan.device)
-            if (len(self._cache) + 1) * made.numel() > CACHED_FREQUENCIES:
+            made = BlockFeatures(self.embedding.design.features, block).to(self.plan.device)
+            if (len(self._cache) + 1) * made.numbers > CACHED_FREQUENCIES:
                 return made
             self._cache[block] = made
         return self._cache[block]
 
-    def _target(self, block: int) -> tuple[torch.Tensor, torch.Tensor]:
-        mean = torch.from_numpy(self.embedding.block(block).astype(np.float32)).to(self.plan.device)
-        cosines, sines = mean.chunk(2, dim=1)
-        return cosines, sines
+    def _target(self, block: int) -> torch.Tensor:
+        return torch.from_numpy(self.embedding.block(block).astype(np.float32)).to(self.plan.device)
 
 
 def train(

@@ -14,13 +14,13 @@ Witness. (C + n v I)^-1 (s - m) for a running mean m of generated batches, held 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 import torch
 
 from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
+from understudy.pipelines.methods.kernel.generated import BlockFeatures
 from understudy.pipelines.methods.kernel.generators import Generator
 
 WHITENED_NUMBERS = 1 << 27
@@ -45,14 +45,14 @@ class Whitening:
         self.means: list[torch.Tensor] = []
         self._inverses: list[torch.Tensor] = []
 
-    def look(self, generator: Generator, frequencies: Callable[[int], torch.Tensor], blocks: int, seed: int) -> None:
+    def look(self, generator: Generator, features: Callable[[int], BlockFeatures], blocks: int, seed: int) -> None:
         """Take covariances and means from records of this generator."""
         each = max(2, COVARIANCE_RECORDS // len(self.live))
         source = torch.Generator(self.live.device).manual_seed(seed)
         records = generator.sample(self.live.repeat(each), source=source).to(self.live.device)
         self.means, self._inverses = [], []
         for block in range(blocks):
-            found = features_of(records, frequencies(block)).view(each, len(self.live), -1)
+            found = features(block)(records).view(each, len(self.live), -1)
             mean = found.mean(dim=0)
             spread = (found - mean).flatten(0, 1)
             covariance = spread.T @ spread / len(spread)
@@ -65,12 +65,6 @@ class Whitening:
         witness = (wanted - self.means[block]) @ self._inverses[block]
         self.means[block] = KEPT * self.means[block] + (1 - KEPT) * found.detach()
         return (witness * (wanted - found)).sum(dim=1)
-
-
-def features_of(records: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
-    """Of norm 1: cosines, then sines."""
-    phases = records.float() @ frequencies
-    return torch.cat([phases.cos(), phases.sin()], dim=-1) / math.sqrt(frequencies.shape[1])
 
 
 def ridge_of(embedding: ReleasedEmbedding, live: torch.Tensor) -> float:

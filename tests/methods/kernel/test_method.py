@@ -40,7 +40,14 @@ def check_contract(table, rows):
 
 @pytest.mark.parametrize(
     ("method", "training"),
-    [("", ""), (STEPS, ""), (", windows: [1]", ""), ("", ", judged: true"), (", windows: [1]", ", judged: true")],
+    [
+        ("", ""),
+        (STEPS, ""),
+        (", windows: [1]", ""),
+        ("", ", judged: true"),
+        (", windows: [1]", ", judged: true"),
+        (", edges: true", ""),
+    ],
 )
 def test_a_release_from_end_to_end(seeded, method, training):
     generate = ", class_mix: {dot: 2, bar: 1}" + training

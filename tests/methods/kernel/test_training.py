@@ -16,6 +16,12 @@ from understudy.pipelines.privacy.relation import Relation
 
 FEATURES = FeatureBlocks("training", 16, 100, (0.5, 1.0))
 DESIGN = EmbeddingDesign("once", FEATURES, 2, 2, 1.0, 1e-3, Relation.ADD_REMOVE)
+SEEN = {
+    "pixels": FEATURES,
+    "windows": replace(FEATURES, picture=(4, 4, 1), windows=(1.0,)),
+    "edges": replace(FEATURES, picture=(4, 4, 1), windows=(1.0,), edges=(0.4, 0.9)),
+}
+"""Every way in which a record is looked at."""
 PLAN = TrainingPlan("mlp", steps=30, batch=40)
 SHAPE = Shape(16)
 
@@ -27,8 +33,8 @@ def private_rows():
     return np.rint(values * LEVELS).astype(np.uint16), labels
 
 
-def embedding(noise_multiplier, words):
-    design = replace(DESIGN, noise_multiplier=noise_multiplier)
+def embedding(noise_multiplier, words, features=FEATURES):
+    design = replace(DESIGN, features=features, noise_multiplier=noise_multiplier)
     exact = exact_embedding([private_rows()], design)
     released = OnceNoise(design).draw(exact, words)[EMBEDDING]
     released[:, -1] = exact[:, -1]  # the same divisor for all, so that directions can be compared
@@ -46,15 +52,16 @@ def cosine(a, b):
     return float(torch.nn.functional.cosine_similarity(a, b, dim=0))
 
 
-def test_under_enormous_noise_the_update_has_nothing_to_do_with_the_private_rows(seeded):
-    quiet = embedding(1e-3, seeded(0))
+@pytest.mark.parametrize("seen", SEEN)
+def test_under_enormous_noise_the_update_has_nothing_to_do_with_the_private_rows(seeded, seen):
+    quiet = embedding(1e-3, seeded(0), SEEN[seen])
     nothing = gradient(replace(quiet, released=quiet.released * np.append(np.zeros(400, int), 1)))
     private = gradient(quiet) - nothing  # the part of the gradient that depends on the rows
     cosines = []
     for seed in range(8):
-        loud = replace(embedding(1e6, seeded(seed)), design=quiet.design)
+        loud = replace(embedding(1e6, seeded(seed), SEEN[seen]), design=quiet.design)
         cosines.append(cosine(gradient(loud) - nothing, private))
-    assert cosine(gradient(embedding(1e-3, seeded(9))) - nothing, private) > 0.99
+    assert cosine(gradient(embedding(1e-3, seeded(9), SEEN[seen])) - nothing, private) > 0.99
     assert abs(float(np.mean(cosines))) < 0.25
     assert max(map(abs, cosines)) < 0.6
 

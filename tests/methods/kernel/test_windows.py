@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from tests.methods.kernel.conftest import planned
+from tests.methods.kernel.conftest import SPEC, planned
 from understudy.pipelines.canonical import hash_of
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.methods.kernel.design import from_facts, to_facts
@@ -21,10 +21,12 @@ from understudy.pipelines.methods.kernel.embedding import ReleasedEmbedding
 from understudy.pipelines.methods.kernel.features import LEVELS, FeatureBlocks
 from understudy.pipelines.methods.kernel.generators import Shape
 from understudy.pipelines.methods.kernel.mechanism import EMBEDDING, EmbeddingDesign, OnceNoise, exact_embedding
-from understudy.pipelines.methods.kernel.method import training_key, training_plan
+from understudy.pipelines.methods.kernel.method import KernelMethod, training_key, training_plan
 from understudy.pipelines.methods.kernel.training import PLAIN
 from understudy.pipelines.privacy.events import Gaussian
 from understudy.pipelines.privacy.relation import Relation
+from understudy.pipelines.spec.reading import parse_spec
+from understudy.pipelines.table.domain import TableDomain
 
 SIDE = 8
 FEATURES = FeatureBlocks("windows", SIDE * SIDE, 48, (0.9, 1.7), (SIDE, SIDE, 1), 0.7, (2.0, 1.0))
@@ -138,15 +140,11 @@ def test_large_pictures_have_windows_unless_told_otherwise():
     assert planned()[2].design.design.features.windows == ()  # four pixels a side
 
 
-def large(method):
-    from understudy.pipelines.methods.kernel.method import KernelMethod
-    from understudy.pipelines.table.domain import TableDomain
-
-    spec, _, _ = planned(column=LARGE, method=method)
-    columns = {name: column for name, column in spec.columns.items() if name != "image"}
-    spec = spec.model_copy(
-        update={"columns": columns, "generate": spec.generate.model_copy(update={"generator": "mlp"})}
-    )
+def large(method, column=LARGE):
+    """Planned for one tensor column alone."""
+    filled = SPEC.format(privacy="", column=column, method=method, generate=", generator: mlp")
+    lines = [line for line in filled.splitlines() if not line.startswith("  image:")]
+    spec = parse_spec("\n".join(lines))
     domain = TableDomain.of(spec)
     return spec, domain, KernelMethod().plan(spec, domain)
 
