@@ -106,6 +106,13 @@ def test_what_is_no_such_stream_is_seen() -> None:
         assert read(buffer, fields)[1] not in (MORE, ENDED)
 
 
+@pytest.mark.parametrize(("form", "most"), [(">h", 2**15), (">i", 2**31), (">q", 2**63)])
+def test_whole_numbers_of_any_width(form: str, most: int) -> None:
+    values = [0, -1, 1, 77, most - 1, -most, None]
+    sent = [(None if value is None else struct.pack(form, value),) for value in values]
+    assert read(stream(sent), ["int4"])[0].column(0).to_pylist() == values
+
+
 def test_the_first_and_last_days_of_four_hundred_years() -> None:
     days = [dt.date(2000, 1, 1) + dt.timedelta(days=n) for n in range(-200_000, 200_000, 331)]
     sent = stream([(struct.pack(">i", (day - dt.date(2000, 1, 1)).days),) for day in days[:1000]])

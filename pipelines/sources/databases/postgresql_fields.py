@@ -23,7 +23,8 @@ DECIMALS = ("numeric",)
 WRITTEN_HERE = (*DAYS, *MOMENTS, *DECIMALS)
 """Kinds that are asked for as they are and come out as text."""
 
-_WIDTHS = {"bool": 1, "int2": 2, "int4": 4, "int8": 8, "float4": 8, "float8": 8}
+_WHOLE = ("int2", "int4", "int8")
+_WIDTHS = {"bool": 1, "float4": 8, "float8": 8}
 """Bytes of a value. Single-precision numbers are asked for as doubles."""
 _LONGEST_MOMENT = 32
 _Word: TypeAlias = Any
@@ -56,19 +57,22 @@ def columns_of(
 def _column(buffer: np.ndarray, at: np.ndarray, size: np.ndarray, kind: str) -> pa.Array:
     rows, absent = len(at), int((size < 0).sum())
     valid = pa.py_buffer(np.packbits(size >= 0, bitorder="little")) if absent else None
-    width = _WIDTHS.get(kind)
-    if width is None:
+    if kind in _WHOLE:
+        numbers = np.zeros(rows, np.int64)
+        if not _integers(buffer, at, size, numbers):
+            raise malformed()
+        return pa.Array.from_buffers(pa.int64(), rows, [valid, pa.py_buffer(numbers)], absent)
+    if kind not in _WIDTHS:
         offsets, data = _text(buffer, at, size, kind)
         return pa.Array.from_buffers(pa.string(), rows, [valid, pa.py_buffer(offsets), pa.py_buffer(data)], absent)
-    raw = np.zeros((rows, width), np.uint8)
+    raw = np.zeros((rows, _WIDTHS[kind]), np.uint8)
     if not _fixed(buffer, at, size, raw):
         raise malformed()
     if kind == "bool":
         bits = pa.py_buffer(np.packbits(raw[:, 0] != 0, bitorder="little"))
         return pa.Array.from_buffers(pa.bool_(), rows, [valid, bits], absent)
-    code, type_ = ("f", pa.float64()) if kind.startswith("float") else ("i", pa.int64())
-    values = raw.view(f">{code}{width}")[:, 0].astype(f"{code}8")
-    return pa.Array.from_buffers(type_, rows, [valid, pa.py_buffer(values)], absent)
+    doubles = raw.view(">f8")[:, 0].astype("f8")
+    return pa.Array.from_buffers(pa.float64(), rows, [valid, pa.py_buffer(doubles)], absent)
 
 
 def _text(buffer: np.ndarray, at: np.ndarray, size: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -129,6 +133,21 @@ def _whole(buffer: np.ndarray, place: _Word, width: int) -> _Word:
     for i in range(1, width):
         value = value << 8 | np.int64(buffer[place + i])
     return value
+
+
+@njit(cache=True, nogil=True)
+def _integers(buffer: np.ndarray, at: np.ndarray, size: np.ndarray, numbers: np.ndarray) -> bool:
+    """Of two, four or eight bytes: what a query computes need not be as wide as the column that it is made from."""
+    for row in range(len(at)):
+        if size[row] == 4:
+            numbers[row] = _whole(buffer, at[row], 4)
+        elif size[row] == 8:
+            numbers[row] = _whole(buffer, at[row], 8)
+        elif size[row] == 2:
+            numbers[row] = _whole(buffer, at[row], 2)
+        elif size[row] != -1:
+            return False
+    return True
 
 
 @njit(cache=True, nogil=True)
