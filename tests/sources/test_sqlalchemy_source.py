@@ -161,7 +161,7 @@ def test_bytes_that_have_no_counterpart_in_utf8_fail_neither_postgresql_source(
             f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'".encode()
         )
     url = server._replace(path=f"/{name}", query=f"host={parse_qs(server.query)['host'][0]}").geturl()
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(url, autocommit=True, client_encoding="utf8") as connection:
         connection.execute('CREATE TABLE t (a text, n int, "né" int)')
         connection.execute(
             f"INSERT INTO t VALUES ('x', 1, 4), (convert_from('\\x81', '{encoding}'), 2, 5), (NULL, 3, 6)".encode()

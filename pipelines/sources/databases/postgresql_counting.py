@@ -38,6 +38,7 @@ class PostgresCounter:
 
     source: PostgresSource
 
+    columns_a_group = 3
     most_columns = 31
     """GROUPING() tells the groups apart in one 32-bit number."""
 
