@@ -11,7 +11,7 @@ from click.testing import Result
 from tests.flows.conftest import Clinic
 from tests.warehouse import Warehouse
 from understudy.pipelines.sources.databases import postgresql_binary
-from understudy.pipelines.sources.databases.postgresql_fields import columns_of
+from understudy.pipelines.sources.databases.postgresql_fields import batches_of
 from understudy.tasks.generate import progress_of
 
 Run = Callable[..., Result]
@@ -69,11 +69,11 @@ def test_a_connection_that_is_lost_while_rows_come_costs_nothing(
 
     def losing(*words: Any) -> Any:
         warehouse.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'COPY%'")
-        return columns_of(*words)
+        return batches_of(*words)
 
     with monkeypatch.context() as patch:
         patch.setattr(postgresql_binary, "BLOCK_BYTES", 10_000)
-        patch.setattr(postgresql_binary, "columns_of", losing)
+        patch.setattr(postgresql_binary, "batches_of", losing)
         released = release_of(warehouse, clinic, run, monkeypatch)
     assert released.exit_code != 0
     assert "PostgreSQL's own message is withheld" in released.output

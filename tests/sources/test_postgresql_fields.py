@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from tests.warehouse import Warehouse
 from understudy.pipelines.errors import SourceError
-from understudy.pipelines.sources.databases.postgresql_fields import ENDED, MORE, columns_of, located
+from understudy.pipelines.sources.databases import postgresql_fields
+from understudy.pipelines.sources.databases.postgresql_fields import ENDED, MORE, batches_of, located
 
 TEXT = {"numeric": "trim_scale(v)::text", "timestamptz": "(v AT TIME ZONE 'UTC')::text"}
 DATES = st.one_of(
@@ -45,11 +46,12 @@ def stream(rows: Sequence[Sequence[bytes | None]]) -> np.ndarray:
     return np.frombuffer(sent + struct.pack(">h", -1), np.uint8)
 
 
-def read(buffer: np.ndarray, kinds: Sequence[str], end: int | None = None) -> tuple[pa.RecordBatch, int]:
+def read(buffer: np.ndarray, kinds: Sequence[str], end: int | None = None) -> tuple[pa.Table, int]:
     at, size = np.zeros((2, max(len(kinds), 1), 1000), np.int32)
     rows, _, state = located(buffer, 0, len(buffer) if end is None else end, len(kinds), at, size)
     schema = pa.schema([(str(i), pa.int64() if kind == "int4" else pa.string()) for i, kind in enumerate(kinds)])
-    return columns_of(buffer, at, size, rows, kinds, schema), state
+    batches = list(batches_of(buffer, at[:, :rows], size[:, :rows], kinds, schema)) if rows else []
+    return pa.Table.from_batches(batches, schema).combine_chunks(), state
 
 
 @pytest.mark.parametrize(
@@ -104,6 +106,19 @@ def test_what_is_no_such_stream_is_seen() -> None:
     lengths = np.frombuffer(struct.pack(">hi", 1, -2), np.uint8)
     for buffer, fields in ((stream([(b"x",)]), ["text", "text"]), (lengths, ["text"])):
         assert read(buffer, fields)[1] not in (MORE, ENDED)
+
+
+def test_numbers_that_are_long_when_they_are_written_come_in_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else ten bytes a row could ask for more memory than there is, or than a batch of text can count."""
+    sent = stream([(struct.pack(">hhHhh", 1, power, 0, 0, 7), b"x") for power in range(50)])
+    whole = read(sent, ["numeric", "text"])[0]
+    assert whole.column(0).to_pylist() == ["7" + "0000" * power for power in range(50)]
+    monkeypatch.setattr(postgresql_fields, "MOST_TEXT", 300)
+    at, size = np.zeros((2, 2, 1000), np.int32)
+    rows, _, _ = located(sent, 0, len(sent), 2, at, size)
+    batches = list(batches_of(sent, at[:, :rows], size[:, :rows], ["numeric", "text"], whole.schema))
+    assert len(batches) > 10
+    assert pa.Table.from_batches(batches).combine_chunks().equals(whole)
 
 
 @pytest.mark.parametrize(("form", "most"), [(">h", 2**15), (">i", 2**31), (">q", 2**63)])

@@ -23,7 +23,7 @@ from numba import njit
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.sources.databases.postgresql_columns import PostgresColumn
 from understudy.pipelines.sources.databases.postgresql_connection import DOING, connected, python_encoding
-from understudy.pipelines.sources.databases.postgresql_fields import ENDED, HEAD, MORE, columns_of, located, malformed
+from understudy.pipelines.sources.databases.postgresql_fields import ENDED, HEAD, MORE, batches_of, located, malformed
 from understudy.pipelines.spec.address import Address
 
 LOCK_TIMEOUT = "60s"
@@ -149,7 +149,7 @@ def _batches(pgconn: Any, kinds: Sequence[str], schema: pa.Schema) -> Iterator[p
                 if state not in (MORE, ENDED):
                     raise malformed()
                 if rows:
-                    yield columns_of(buffer, at, size, rows, kinds, schema)
+                    yield from batches_of(buffer, at[:, :rows], size[:, :rows], kinds, schema)
             if answer < 0:
                 break
             end -= begun

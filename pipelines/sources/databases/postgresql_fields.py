@@ -8,7 +8,7 @@ else was asked for comes as text. No value can make a read fail: infinite dates,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,6 +32,8 @@ _Word: TypeAlias = Any
 _DAY = 86_400_000_000
 _ERAS = 20_000
 """Of 400 years, added so that no day is counted from below zero."""
+MOST_TEXT = 64 << 20
+"""Bytes that numerics of one column of a batch may come to: one of 10 bytes may have 130,000 digits."""
 HEAD, MORE, ENDED = 0, 1, 2
 """Where in a stream one is: before the first row, before another one, behind the last."""
 _BROKEN = 3
@@ -44,14 +46,21 @@ def malformed() -> SourceError:
     )
 
 
-def columns_of(
-    buffer: np.ndarray, at: np.ndarray, size: np.ndarray, rows: int, kinds: Sequence[str], schema: pa.Schema
-) -> pa.RecordBatch:
-    """The rows that `located` found, as a batch of this schema."""
+def batches_of(
+    buffer: np.ndarray, at: np.ndarray, size: np.ndarray, kinds: Sequence[str], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """The rows that `located` found, in batches of this schema: one, unless a few bytes stand for very long numbers."""
+    rows = at.shape[1]
     if not kinds:
-        return pa.RecordBatch.from_arrays([pa.nulls(rows)], ["rows"]).select([])
-    arrays = [_column(buffer, at[i, :rows], size[i, :rows], kind) for i, kind in enumerate(kinds)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        yield pa.RecordBatch.from_arrays([pa.nulls(rows)], ["rows"]).select([])
+        return
+    decimals = [i for i, kind in enumerate(kinds) if kind in DECIMALS]
+    if rows > 1 and any(_decimals_need(buffer, at[i], size[i]) > MOST_TEXT for i in decimals):
+        yield from batches_of(buffer, at[:, : rows // 2], size[:, : rows // 2], kinds, schema)
+        yield from batches_of(buffer, at[:, rows // 2 :], size[:, rows // 2 :], kinds, schema)
+        return
+    arrays = [_column(buffer, at[i], size[i], kind) for i, kind in enumerate(kinds)]
+    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _column(buffer: np.ndarray, at: np.ndarray, size: np.ndarray, kind: str) -> pa.Array:
