@@ -46,6 +46,11 @@ class GroupCounter(Protocol):
         """That one question may be about."""
         ...
 
+    @property
+    def columns_a_group(self) -> int:
+        """So many columns are streamed in the time of one GROUP BY (docs/scale.md)."""
+        ...
+
     def can_group(self, column: DomainColumn) -> bool:
         """Whether the engine tells this column's codes apart, and in few groups. Judged without a row."""
         ...

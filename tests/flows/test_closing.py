@@ -10,6 +10,8 @@ from click.testing import Result
 
 from tests.flows.conftest import Clinic
 from tests.warehouse import Warehouse
+from understudy.pipelines.sources.databases import postgresql_binary
+from understudy.pipelines.sources.databases.postgresql_fields import batches_of
 from understudy.tasks.generate import progress_of
 
 Run = Callable[..., Result]
@@ -54,6 +56,27 @@ def test_a_table_can_be_dropped_when_measuring_it_failed(
     )
     released = release_of(warehouse, clinic, run, monkeypatch)
     assert released.exit_code != 0
-    assert "PostgreSQL's own message is withheld" in released.output  # whose SQLSTATE is lost where ADBC streams rows
+    assert "SQLSTATE 22012); PostgreSQL's own message is withheld" in released.output
     warehouse.execute("SET lock_timeout = '1s'", "DROP TABLE base CASCADE")
     assert clinic.charges == []
+
+
+def test_a_connection_that_is_lost_while_rows_come_costs_nothing(
+    clinic: Clinic, run: Run, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = COLUMNS.format(charge="10.0::float8").replace("300", "100000")
+    warehouse.execute(f"CREATE TABLE visits AS SELECT {columns}", "UPDATE visits SET patient_id = 'hunter2'")
+
+    def losing(*words: Any) -> Any:
+        warehouse.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'COPY%'")
+        return batches_of(*words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(postgresql_binary, "BLOCK_BYTES", 10_000)
+        patch.setattr(postgresql_binary, "batches_of", losing)
+        released = release_of(warehouse, clinic, run, monkeypatch)
+    assert released.exit_code != 0
+    assert "PostgreSQL's own message is withheld" in released.output
+    assert "hunter2" not in released.output
+    assert clinic.charges == []
+    assert clinic.releases == []

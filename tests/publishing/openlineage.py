@@ -1,7 +1,7 @@
 """Events checked against OpenLineage: rebuilt as the classes that its Python client generates from its JSON Schema.
 
 A facet must name the very version of the schema that the client has, have every field that it requires and none that it
-does not know, and come out of the client as it went in.
+does not know, and come out of the client as it went in. Where the schema itself is at hand it is asked as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import openlineage.client.generated as generated
 from openlineage.client.event_v2 import Dataset, InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 from openlineage.client.serde import Serde
 
-OWN = "urn:understudy:"
+from tests.publishing.openlineage_spec import OWN, folder_of_the_schema, require_official
+
 MODULES = [importlib.import_module(f"{generated.__name__}.{m.name}") for m in pkgutil.iter_modules(generated.__path__)]
 TOP = {"eventType", "eventTime", "producer", "schemaURL", "run", "job", "inputs", "outputs"}
 
@@ -42,6 +43,8 @@ def check_event(event: dict[str, Any]) -> RunEvent:
     )
     assert event["schemaURL"] == made.schemaURL
     _same(event, json.loads(Serde.to_json(made)), "event")
+    if (folder := folder_of_the_schema()) is not None:
+        assert require_official(event, folder) > 0
     return made
 
 

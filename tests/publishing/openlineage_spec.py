@@ -3,7 +3,7 @@ repository (`OpenLineage.json`, `facets/*.json`).
 
 No package on PyPI or npm that we know of ships those files, and they are not ours to commit, so
 `tests/publishing/openlineage.py` rebuilds events by the classes that are generated from them instead. With
-UNDERSTUDY_OPENLINEAGE_SPEC naming the folder this is done as well, in the same tests.
+UNDERSTUDY_OPENLINEAGE_SPEC naming the folder every event that a test checks is held against them too.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 from jsonschema import Draft202012Validator, FormatChecker
 from referencing import Registry, Resource
 
-from tests.publishing.openlineage import OWN
-
+OWN = "urn:understudy:"
+"""What facets of our own are called: their schema is ours as well."""
 FOLDER = "UNDERSTUDY_OPENLINEAGE_SPEC"
 _SITE = "https://openlineage.io/spec/"
 

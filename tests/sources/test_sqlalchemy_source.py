@@ -161,10 +161,10 @@ def test_bytes_that_have_no_counterpart_in_utf8_fail_neither_postgresql_source(
             f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'".encode()
         )
     url = server._replace(path=f"/{name}", query=f"host={parse_qs(server.query)['host'][0]}").geturl()
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE t (a text, n int)")
+    with psycopg.connect(url, autocommit=True, client_encoding="utf8") as connection:
+        connection.execute('CREATE TABLE t (a text, n int, "né" int)')
         connection.execute(
-            f"INSERT INTO t VALUES ('x', 1), (convert_from('\\x81', '{encoding}'), 2), (NULL, 3)".encode()
+            f"INSERT INTO t VALUES ('x', 1, 4), (convert_from('\\x81', '{encoding}'), 2, 5), (NULL, 3, 6)".encode()
         )
     monkeypatch.setenv("PLAIN", url)
     monkeypatch.setenv("W_URL", url.replace("postgresql:", "postgresql+psycopg:"))
@@ -172,3 +172,6 @@ def test_bytes_that_have_no_counterpart_in_utf8_fail_neither_postgresql_source(
         source = open_source(SourceSpec(uri=uri, table="t", snapshot="s"), Path())
         [batch] = source.read(["a", "n"])
         assert batch.to_pydict() == {"a": ["x", "\ufffd", None], "n": [1, 2, 3]}
+        if uri.startswith("postgresql"):
+            [batch] = source.read(["né"])
+            assert batch.to_pydict() == {"né": [4, 5, 6]}

@@ -186,6 +186,7 @@ class DuckDBCounter:
 
     source: DuckDBSource
 
+    columns_a_group = 1
     most_columns = 62
     """GROUPING() tells the groups apart in one 64-bit number."""
 

@@ -42,9 +42,12 @@ from understudy.pipelines.spec.source import SourceSpec
 if TYPE_CHECKING:
     from understudy.pipelines.sources.databases.postgresql_counting import PostgresCounter
 from understudy.pipelines.sources.databases.postgresql_columns import PostgresColumn, listed
-from understudy.pipelines.sources.databases.postgresql_stream import TABLES, HeldSnapshot, stream_rows
+from understudy.pipelines.sources.databases.postgresql_stream import TABLES, HeldSnapshot, selected, stream_rows
 
 PAGES_A_PART = 8192
+_PARTS = 8
+_LEAST_PAGES = 512
+"""A table is cut in eight parts at least, that all threads have work to the end, unless a part were less than this."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class PostgresPart:
             pages += sql.SQL(" AND ctid < {}::tid").format(sql.Literal(f"({int(self.end)},0)"))
         wanted = [listed(self.columns, name) for name in columns]
         query = sql.SQL("SELECT {} FROM ONLY {} WHERE {}").format(
-            sql.SQL(", ").join(column.expression() for column in wanted), sql.Identifier(self.schema, self.table), pages
+            selected(wanted), sql.Identifier(self.schema, self.table), pages
         )
         yield from stream_rows(self.database, self.snapshot, query, wanted, batch_rows)
 
@@ -104,7 +107,8 @@ class PostgresSource(SourceBase):
         pages = held.pages((schema, name, kind))
         if kind not in TABLES or pages is None:
             return None
-        starts = range(0, max(1, pages), PAGES_A_PART)
+        size = min(PAGES_A_PART, max(_LEAST_PAGES, -(-pages // _PARTS)))
+        starts = range(0, max(1, pages), size)
         ends = [*starts[1:], None]
         return [
             PostgresPart(self.database, schema, name, columns, first, end, held.snapshot)
@@ -120,8 +124,7 @@ class PostgresSource(SourceBase):
                 yield from part.read(columns, batch_rows)
             return
         wanted = [self.column(name) for name in columns]
-        selected = sql.SQL(", ").join(column.expression() for column in wanted)
-        query = sql.SQL("SELECT {} FROM {}").format(selected, self.identifier())
+        query = sql.SQL("SELECT {} FROM {}").format(selected(wanted), self.identifier())
         yield from stream_rows(self.database, self._snapshot.snapshot, query, wanted, batch_rows)
 
     def row_estimate(self) -> int | None:
@@ -180,7 +183,9 @@ class PostgresSource(SourceBase):
             ).fetchone()[0]
             columns = connection.execute(
                 "SELECT a.attname, CASE WHEN coalesce(b.typcategory, t.typcategory) = 'A' THEN 'array'"
-                " WHEN coalesce(b.typcategory, t.typcategory) = 'C' THEN 'row' ELSE coalesce(b.typname, t.typname) END,"
+                " WHEN coalesce(b.typcategory, t.typcategory) = 'C' THEN 'row'"
+                " WHEN coalesce(b.typnamespace, t.typnamespace) <> 'pg_catalog'::regnamespace THEN 'of its own'"
+                " ELSE coalesce(b.typname, t.typname) END,"
                 " CASE WHEN t.typtype = 'd' THEN pg_catalog.format_type(t.typbasetype, t.typtypmod)"
                 " ELSE pg_catalog.format_type(a.atttypid, a.atttypmod) END,"
                 " ARRAY(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e"

@@ -1,33 +1,70 @@
-"""Rows of a PostgreSQL query by binary COPY into Arrow (ADBC, extra `adbc`), under an exported snapshot.
+"""Rows of a PostgreSQL query by binary COPY into Arrow, under an exported snapshot, through the libpq of psycopg.
 
-The same values as by CSV (`postgresql_stream.text_rows`), to the bit: whole numbers, doubles and booleans in their own
-form, everything else as the text that PostgreSQL writes, in the bytes of the database's own encoding. Single-precision
-numbers are asked for by their shortest spelling, as CSV has them: 0.1 is 0.1 on both ways.
+The same values as by CSV (`postgresql_stream.text_rows`), to the bit, whatever they are (`postgresql_fields`).
+
+psycopg hands out a row at a time, each a Python object: that took most of the time. So psycopg opens the connection,
+sets it up and closes it, and rows alone are asked of libpq itself (`PQgetCopyData`), in a loop without the interpreter
+and its lock. It is the library that psycopg has loaded, looked up through psycopg's own module: a connection may not be
+handed to another build. Where that cannot be done (psycopg without its C part, Windows) rows come as CSV.
 """
 
 from __future__ import annotations
 
-import threading
+import ctypes
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
-from importlib.util import find_spec
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numba import njit
 
 from understudy.pipelines.errors import SourceError
 from understudy.pipelines.sources.databases.postgresql_columns import PostgresColumn
-from understudy.pipelines.sources.databases.postgresql_connection import DOING, explained, python_encoding, settled
+from understudy.pipelines.sources.databases.postgresql_connection import DOING, connected, python_encoding
+from understudy.pipelines.sources.databases.postgresql_fields import ENDED, HEAD, MORE, batches_of, located, malformed
 from understudy.pipelines.spec.address import Address
 
 LOCK_TIMEOUT = "60s"
-BATCH_BYTES = 4 << 20
-_HINT = "adbc.postgresql.batch_size_hint_bytes"
+BLOCK_BYTES = 2 << 20
+MOST_ROWS = 65_536
+"""Of one batch: where their fields are is held beside them."""
+_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+"""What a stream begins with: its name, no flags, and nothing more before the first row."""
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
-def is_installed() -> bool:
-    return find_spec("adbc_driver_postgresql") is not None
+class _Libpq(NamedTuple):
+    """Functions of the library that psycopg uses, and of the C library below it, as numba calls them."""
+
+    next_message: Any
+    free: Any
+    copy: Any
+
+
+@cache
+def _libpq() -> _Libpq | None:
+    try:
+        from psycopg import pq
+
+        library = ctypes.CDLL(str(sys.modules[pq.PGconn.__module__].__file__))
+        place, number, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
+
+        def found(name: str, gives: Any, *takes: Any) -> Any:
+            return ctypes.CFUNCTYPE(gives, *takes)(ctypes.cast(getattr(library, name), place).value or 0)
+
+        return _Libpq(
+            next_message=found("PQgetCopyData", number, place, place, number),
+            free=found("PQfreemem", None, place),
+            copy=found("memcpy", place, place, place, size),
+        )
+    except (ImportError, OSError, AttributeError, KeyError):
+        return None
+
+
+def is_reachable() -> bool:
+    return _libpq() is not None
 
 
 def settings_of(snapshot: str, work_memory: str | None) -> list[Any]:
@@ -51,97 +88,123 @@ def binary_rows(
     batch_rows: int,
     work_memory: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    from adbc_driver_manager import Error
-    from psycopg import sql
-    from psycopg.conninfo import make_conninfo
+    """The query's rows; it asks for its columns as `PostgresColumn.compact` says."""
+    import psycopg
+
+    with connected(database, SourceError, DOING) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        for setting in settings_of(snapshot, work_memory):
+            connection.execute(setting)
+        encoding = connection.info.parameter_status("server_encoding") or "UTF8"
+        _start(connection.pgconn, query, columns, encoding)
+        kinds, schema = [each.kind for each in columns], pa.schema([(each.name, each.sent_type) for each in columns])
+        for batch in _batches(connection.pgconn, kinds, schema):
+            whole = in_utf8(batch, encoding)
+            for start in range(0, whole.num_rows, batch_rows):
+                yield whole.slice(start, batch_rows)
+
+
+def _start(pgconn: Any, query: Any, columns: Sequence[PostgresColumn], encoding: str) -> None:
+    """Have the rows sent, texts in the bytes of the database's own encoding."""
+    from psycopg import errors, sql
+    from psycopg.pq import ExecStatus
 
     names = [sql.Identifier(f"c{i}") for i in range(len(columns))]
-    exact = [
+    exact = [  # a single-precision number is read by its shortest spelling: 0.1 is 0.1 on both ways
         sql.SQL("{}::text::float8").format(name) if column.kind == "float4" else name
         for name, column in zip(names, columns, strict=True)
     ]
     numbered = sql.SQL("SELECT {} FROM ({}) AS asked ({})").format(
         sql.SQL(", ").join(exact), query, sql.SQL(", ").join(names)
     )
-    connection, problem = None, None
+    for asked, awaited in (
+        (sql.SQL("SET client_encoding TO {}").format(sql.Literal(encoding)), ExecStatus.COMMAND_OK),
+        (sql.SQL("COPY ({}) TO STDOUT (FORMAT binary)").format(numbered if columns else query), ExecStatus.COPY_OUT),
+    ):
+        answer = pgconn.exec_(asked.as_string().encode(python_encoding(encoding)))
+        if answer.status != awaited:
+            raise errors.error_from_result(answer)
+
+
+def _batches(pgconn: Any, kinds: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """What is being copied, until the server has said that this was all."""
+    libpq, buffer = _libpq(), np.empty(BLOCK_BYTES, np.uint8)
+    assert libpq is not None
+    most = min(MOST_ROWS, BLOCK_BYTES // (2 + 4 * len(kinds)) + 1)
+    at, size = np.empty((2, max(len(kinds), 1), most), np.int32)
+    waiting = np.zeros(2, np.uintp)
+    end, state = 0, HEAD
     try:
-        connection = _connection(make_conninfo(**settled(database)))
-        with connection.cursor() as cursor:
-            for setting in (
-                sql.SQL("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"),
-                *settings_of(snapshot, work_memory),
-            ):
-                cursor.execute(setting.as_string())
-            cursor.execute("SELECT pg_catalog.set_config('client_encoding', current_setting('server_encoding'), false)")
-            encoding = str(cursor.fetchone()[0])
-            cursor.adbc_statement.set_options(**{_HINT: str(BATCH_BYTES)})
-            cursor.execute((numbered if columns else query).as_string())
-            for batch in _batches(cursor):
-                table = in_utf8(pa.Table.from_batches([batch]), encoding)
-                yield from _as_promised(table, columns).to_batches(batch_rows)
-    except (Error, OSError, pa.ArrowException) as error:
-        problem = explained(error, database, SourceError, DOING, connection is None)
+        while True:
+            end, answer = _gathered(*libpq, pgconn.pgconn_ptr, waiting, buffer, end)
+            begun = 0
+            if state == HEAD and end >= len(_HEAD):
+                begun, state = len(_HEAD), MORE
+                if buffer[:begun].tobytes() != _HEAD:
+                    raise malformed()
+            rows = most
+            while state == MORE and rows == most:
+                rows, begun, state = located(buffer, begun, end, len(kinds), at, size)
+                if state not in (MORE, ENDED):
+                    raise malformed()
+                if rows:
+                    yield from batches_of(buffer, at[:, :rows], size[:, :rows], kinds, schema)
+            if answer < 0:
+                break
+            end -= begun
+            buffer[:end] = buffer[begun : begun + end].copy()
+            if end + answer > len(buffer):
+                buffer = np.concatenate([buffer[:end], np.empty(max(len(buffer), answer), np.uint8)])
     finally:
-        if connection is not None:
-            with _one_at_a_time:
-                connection.close()
-    if problem is not None:
-        raise problem
+        if waiting[0]:
+            libpq.free(int(waiting[0]))
+    _require_end(pgconn, answer == -1)
+    if state != ENDED:
+        raise malformed()
 
 
-def _connection(conninfo: str) -> Any:
-    """As `dbapi.connect`, which has the driver read the server's whole catalogue of types each time it is called: that
-    is seconds where there are thousands of tables, so a process does it once for each address."""
-    from adbc_driver_manager import AdbcConnection, dbapi
+def _require_end(pgconn: Any, is_whole: bool) -> None:
+    from psycopg import OperationalError, errors
+    from psycopg.pq import ExecStatus
 
-    with _one_at_a_time:
-        key = sha256(conninfo.encode()).digest()
-        if key not in _databases:
-            import adbc_driver_postgresql
-
-            _databases[key] = adbc_driver_postgresql.connect(conninfo)
-        return dbapi.Connection(_Shared(_databases[key]), AdbcConnection(_databases[key]))
+    while (result := pgconn.get_result()) is not None and result.status != ExecStatus.COPY_OUT:
+        if result.status == ExecStatus.FATAL_ERROR:
+            raise errors.error_from_result(result)
+    if not is_whole:
+        raise OperationalError("the stream broke off")
 
 
-_one_at_a_time = threading.RLock()
-"""Held while a connection opens or closes. The driver counts those of a database without a lock of its own: two threads
-at once can lose a count, and then every later close fails. A thread may collect a reader while it opens another."""
-_databases: dict[bytes, Any] = {}
+@njit(nogil=True)
+def _gathered(
+    next_message: Any, free: Any, copy: Any, connection: int, waiting: np.ndarray, buffer: np.ndarray, used: int
+) -> tuple[Any, Any]:
+    """Put messages of COPY behind the bytes of the buffer that are used: how many are now, and the size of the message
+    that had no room (`waiting` keeps its place and size) or, if negative, libpq's own word: -1 after the last, -2 for
+    an error."""
+    while True:
+        if waiting[1] == 0:
+            size: Any = next_message(connection, waiting.ctypes.data, 0)
+            if size <= 0:
+                return used, size
+            waiting[1] = size
+        size = np.int64(waiting[1])
+        if size > len(buffer) - used:
+            return used, size
+        copy(buffer.ctypes.data + used, waiting[0], waiting[1])
+        free(waiting[0])
+        waiting[:] = 0
+        used += size
 
 
-@dataclass(frozen=True)
-class _Shared:
-    """A database that others use too: a connection that is closed leaves it open."""
-
-    database: Any
-
-    def close(self) -> None:
-        return
-
-
-def _batches(cursor: Any) -> Iterator[pa.RecordBatch]:
-    """The rows of the query. Arrow's own reader would hand on an error of the driver without its SQLSTATE."""
-    from adbc_driver_manager._reader import AdbcRecordBatchReader
-
-    stream = cursor.fetch_arrow()
-    yield from AdbcRecordBatchReader._import_from_c(stream.address)
-
-
-def _as_promised(table: pa.Table, columns: Sequence[PostgresColumn]) -> pa.Table:
-    types = [pa.string() if pa.types.is_nested(each.arrow_type) else each.arrow_type for each in columns]
-    schema = pa.schema([(column.name, type_) for column, type_ in zip(columns, types, strict=True)])
-    arrays = [held.cast(field.type, safe=False) for held, field in zip(table.columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def in_utf8(table: pa.Table, encoding: str) -> pa.Table:
+def in_utf8(rows: Rows, encoding: str) -> Rows:
     """Text of the server's encoding as UTF-8, value by value; bytes that stand for no character are replaced."""
     if encoding == "UTF8":
-        return table
+        return rows
     named = python_encoding(encoding)
-    for place, field in enumerate(table.schema):
+    for place, field in enumerate(rows.schema):
         if pa.types.is_string(field.type):
-            raw = table.column(place).cast(pa.binary()).to_pylist()
+            raw = rows.column(place).cast(pa.binary()).to_pylist()
             decoded = [value if value is None else value.decode(named, "replace") for value in raw]
-            table = table.set_column(place, field.name, pa.chunked_array([pa.array(decoded, pa.string())]))
-    return table
+            rows = rows.set_column(place, field, pa.array(decoded, pa.string()))
+    return rows

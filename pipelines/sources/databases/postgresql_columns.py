@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from understudy.pipelines.errors import SpecError
 from understudy.pipelines.sources.base import IN_UTC
+from understudy.pipelines.sources.databases.postgresql_fields import WRITTEN_HERE
 from understudy.pipelines.table.keeping import enum_name
 
 
@@ -46,10 +47,22 @@ class PostgresColumn:
                 return pa.string()
 
     @property
+    def sent_type(self) -> pa.DataType:
+        """What is streamed: lists and rows come as their text."""
+        return pa.string() if pa.types.is_nested(self.arrow_type) else self.arrow_type
+
+    @property
     def field(self) -> pa.Field:
         return pa.field(self.name, self.arrow_type, metadata=IN_UTC if self.kind == "timestamptz" else None)
 
+    def compact(self) -> Any:
+        """SQL for what binary COPY sends: of dates, moments and numerics the value, of which text is made here."""
+        from psycopg import sql
+
+        return sql.Identifier(self.name) if self.kind in WRITTEN_HERE else self.expression()
+
     def expression(self) -> Any:
+        """SQL for the value as any reader takes it: whole numbers, floats, booleans, everything else as text."""
         from psycopg import sql
 
         column = sql.Identifier(self.name)

@@ -38,6 +38,7 @@ class PostgresCounter:
 
     source: PostgresSource
 
+    columns_a_group = 3
     most_columns = 31
     """GROUPING() tells the groups apart in one 32-bit number."""
 
@@ -59,10 +60,15 @@ class PostgresCounter:
         ]
         query = sql.SQL(grouped_sql(POSTGRESQL, named(*self.source.place()), values, sets))
         sent = [
-            PostgresColumn(f"c{i}", held.kind if has_few_codes(column) else "int8")
+            PostgresColumn(f"c{i}", _sent(held) if has_few_codes(column) else "int8")
             for i, (held, column) in enumerate(zip(stored, columns, strict=True))
         ]
         yield from self.source.stream(query, [*sent, *(PostgresColumn(name, "int8") for name in ("absent", "count"))])
+
+
+def _sent(stored: PostgresColumn) -> str:
+    """The kind of what `expression` makes of a column."""
+    return "text" if pa.types.is_string(stored.sent_type) else stored.kind
 
 
 def _compared_as(stored: PostgresColumn, column: DomainColumn) -> str | None:

@@ -1,4 +1,5 @@
-"""Rows of a PostgreSQL query by COPY straight into Arrow, under an exported snapshot: binary, or as CSV without ADBC.
+"""Rows of a PostgreSQL query by COPY straight into Arrow, under an exported snapshot: binary, or as CSV where psycopg's
+libpq is out of reach.
 
 Values come in the bytes of the database's own encoding, so that no character can lack a counterpart in another.
 """
@@ -17,7 +18,7 @@ from understudy.pipelines.sources.databases.postgresql_binary import (
     LOCK_TIMEOUT,
     binary_rows,
     in_utf8,
-    is_installed,
+    is_reachable,
     settings_of,
 )
 from understudy.pipelines.sources.databases.postgresql_columns import PostgresColumn
@@ -89,9 +90,17 @@ def stream_rows(
     batch_rows: int,
     work_memory: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The query's rows, under the snapshot, as batches with the columns' own names."""
-    binary = binary_rows if is_installed() else None
-    yield from (binary or text_rows)(database, snapshot, query, columns, batch_rows, work_memory)
+    """The query's rows, under the snapshot, as batches with the columns' own names. What the query asks for must be
+    what `selected` writes, or of kinds that both ways send alike (numbers, booleans, text)."""
+    way = binary_rows if is_reachable() else text_rows
+    yield from way(database, snapshot, query, columns, batch_rows, work_memory)
+
+
+def selected(columns: Sequence[PostgresColumn]) -> Any:
+    """SQL for columns of a table, as `stream_rows` wants to be sent them."""
+    from psycopg import sql
+
+    return sql.SQL(", ").join(each.compact() if is_reachable() else each.expression() for each in columns)
 
 
 def text_rows(
@@ -102,7 +111,7 @@ def text_rows(
     batch_rows: int,
     work_memory: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """By COPY as CSV, a row at a time: where the binary driver is not installed."""
+    """By COPY as CSV, a row at a time."""
     import psycopg
     from psycopg import sql
 

@@ -45,6 +45,7 @@ class SqlAlchemyCounter:
 
     source: SqlTable
 
+    columns_a_group = 1
     most_columns = 31
 
     @property
