@@ -94,7 +94,8 @@ def test_a_stream_may_be_cut_anywhere() -> None:
 @pytest.mark.parametrize(
     ("kind", "value"),
     [("int4", b"hunter2"), ("date", b"hunter2"), ("timestamp", b"hunter2"), ("numeric", b"hunter2"), ("int4", b""),
-     ("numeric", struct.pack(">hhHh", 9, 0, 0, 0)), ("numeric", struct.pack(">hhHh", 0, 0, 0, -1)), ("bool", b"no")],
+     ("numeric", struct.pack(">hhHh", 9, 0, 0, 0)), ("numeric", struct.pack(">hhHh", 0, 0, 0, -1)), ("bool", b"no"),
+     ("numeric", struct.pack(">hhHhh", 1, 0, 0, 0, -5)), ("numeric", struct.pack(">hhHhh", 1, 0, 0, 0, 10_000))],
 )  # fmt: skip
 def test_a_value_of_another_shape_is_an_error_that_does_not_tell_it(kind: str, value: bytes) -> None:
     with pytest.raises(SourceError, match="something else") as caught:

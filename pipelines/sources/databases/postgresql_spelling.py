@@ -155,6 +155,9 @@ def decimals_need(buffer: np.ndarray, at: np.ndarray, size: np.ndarray) -> int:
         groups, weight, _, scale = _decimal_head(buffer, at[row])
         if groups < 0 or scale < 0 or size[row] != 8 + 2 * groups:
             return -1
+        for i in range(groups):  # what is no four digits would need more room than is told here
+            if not 0 <= whole_number(buffer, at[row] + 8 + 2 * i, 2) < 10_000:
+                return -1
         need += 16 + 4 * (max(weight, 0) + 1) + scale
     return need
 
