@@ -16,7 +16,7 @@ from tests.examples import SPEC, build_clinic
 from understudy.pipelines.privacy.ledger.ledger import Charge, Ledger
 
 QUICK = SPEC + "generate: {epochs: 2, particles: 400, device: cpu}\n"
-PATIENCE = 120.0
+PATIENCE = 600.0
 
 
 @dataclass(frozen=True)
