@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also scored with these; see above",
     )
     parser.add_argument("--held-out", action="store_true", help="score on 10,000 training pictures that are left out")
-    parser.add_argument("--options", default="", help="further method options, as `windows: []`")
+    parser.add_argument("--options", default="", help="further method options, as `edges: false`")
     parser.add_argument("--threads", type=int, default=2, help="of torch")
 
 

@@ -52,7 +52,7 @@ class Edges:
         down = around[:, 2:, 1:-1] - around[:, :-2, 1:-1]
         slopes = (across * cosine + down * sine for cosine, sine in zip(_COSINES, _SINES, strict=True))
         found = [self._averaged(np.maximum(slope, 0)) for slope in slopes]
-        edges: np.ndarray = np.stack(found, axis=1).reshape(len(records), -1)
+        edges: np.ndarray = np.stack(found, axis=1).reshape(len(records), self.numbers)
         return edges
 
     def _averaged(self, slopes: np.ndarray) -> np.ndarray:

@@ -55,6 +55,10 @@ def test_a_picture_that_brightens_to_the_right_has_that_slope_and_no_other():
     np.testing.assert_array_equal(turned[2], found[0].T)
 
 
+def test_no_records_have_no_edges():
+    assert EDGES.of(np.zeros((0, HEIGHT * WIDTH), np.uint16)).shape == (0, EDGES.numbers)
+
+
 def test_golden_edges():
     """Whole numbers that a released embedding rests on: they may never change."""
     picture = (np.arange(HEIGHT * WIDTH) ** 2 % (LEVELS + 1)).astype(np.uint16)
